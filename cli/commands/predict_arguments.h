@@ -16,11 +16,12 @@ struct PredictArguments {
   std::vector<std::string> inputs, overrides;  ///< at least one input
   std::string output, masks, batch_size = "auto";
   PredictionRowOptions rows;
+  bool lines = false;  ///< of texts: each line is an input
   bool json = false, overwrite = false, quiet = false;
 };
 
-/// Throws ConfigError where the options are not of what is predicted.
-void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs);
+/// Throws ConfigError where the options are not of what is predicted, by a model that was trained on such data.
+void check_options(const PredictArguments& arguments, const DataConfig& data, const PredictionOutputs& outputs);
 
 /// Predicts on the device `here`, or, where that is null, on the one that the model's configuration names. Throws
 /// ConfigError, DataError, DeviceError.

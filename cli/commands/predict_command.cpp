@@ -22,6 +22,8 @@
 #include "datasets/prediction/input_batches.h"
 #include "datasets/prediction/sample_inputs.h"
 #include "datasets/prediction/table_inputs.h"
+#include "datasets/prediction/text_inputs.h"
+#include "datasets/tokens/tokenized_text.h"
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
 #include "engine/findings/find_prediction_plan.h"
@@ -44,7 +46,7 @@ void sort_words(PredictArguments& arguments, const std::vector<std::string>& wor
   for (const std::string& word : words) (is_override(word) ? arguments.overrides : arguments.inputs).push_back(word);
   if (arguments.inputs.empty())
     throw ConfigError(
-        "nothing to predict from: name images, folders of them, tables or arrays, or - for paths on stdin");
+        "nothing to predict from: name images, tables, arrays, texts or folders of them, or - for paths on stdin");
 }
 
 /// A line of stdin.
@@ -63,13 +65,25 @@ bool is_called_table(std::string_view path) {
   return path.ends_with(".csv") || path.ends_with(".tsv") || path.ends_with(".txt");
 }
 
-std::unique_ptr<InputStream> inputs_of(const PredictArguments& arguments, const TrainedModel& model) {
+/// What makes tokens of texts; null where the model's data has none.
+std::shared_ptr<const Tokenizer> tokenizer_of(const TrainedModel& model) {
+  const DataConfig& config = model.experiment.data;
+  if (config.type != DataType::text) return nullptr;
+  return std::make_shared<const Tokenizer>(tokenizer_named(tokenizer_name(config)));
+}
+
+std::unique_ptr<InputStream> inputs_of(const PredictArguments& arguments, const TrainedModel& model,
+                                       std::shared_ptr<const Tokenizer> tokenizer) {
   const DataConfig& config = model.experiment.data;
   const TensorType& sample = model.data.inputs.front().type;
-  if (holds_tokens(config) || sample.dtype == DType::i32)
+  if (holds_tokens(config)) {
+    InputPaths paths(arguments.inputs, tokenizer ? is_called_text : is_called_tokens, next_line);
+    return text_inputs(std::move(paths), std::move(tokenizer), model.data.inputs.front(), arguments.lines);
+  }
+  if (sample.dtype == DType::i32)
     throw ConfigError(
-        fmt::format("{} is a model of tokens, and predict takes images, tables and arrays; 'generate' "
-                    "writes texts with it",
+        fmt::format("{} was trained on arrays of indices, and predict takes images, tables, arrays of "
+                    "numbers, and texts for models of data.type text and tokens",
                     model.path));
   if (config.type == DataType::csv) {
     InputPaths paths(arguments.inputs, is_called_table, next_line);
@@ -172,6 +186,12 @@ class PredictionWriter final : public PredictionSink {
   std::optional<MaskFiles> masks_;
 };
 
+void check_lines(const PredictArguments& arguments, const DataConfig& data) {
+  if (!arguments.lines || data.type == DataType::text) return;
+  throw ConfigError(holds_tokens(data) ? "files of tokens have no lines: each is one text"
+                                       : "lines are of texts, and the model takes something else");
+}
+
 void tell(const PredictArguments& arguments, const std::string& text) {
   if (arguments.quiet) return;
   const Style style = style_for(stderr);
@@ -181,22 +201,27 @@ void tell(const PredictArguments& arguments, const std::string& text) {
 void tell_totals(const PredictArguments& arguments, const PredictionTotals& totals, const StepMemory& memory,
                  const PredictionPlanFindings& findings, PredictionWriter& writer) {
   const double rate = totals.seconds > 0 ? static_cast<double>(totals.num_inputs) / totals.seconds : 0;
-  if (arguments.json)
-    writer.write(json_text({{"event", "predictions"},
-                            {"inputs", totals.num_inputs},
-                            {"errors", totals.num_bad},
-                            {"batch_size", findings.batch_size},
-                            {"seconds", totals.seconds},
-                            {"data_seconds", totals.data_seconds},
-                            {"inputs_per_second", rate},
-                            {"parameter_bytes", findings.parameter_bytes},
-                            {"memory", step_memory_of(memory)}}) +
-                 '\n');
-  tell(arguments, fmt::format("{} in {}{}: {}/s, waiting for data {}. Reserved {}.",
-                              format_number_of(totals.num_inputs, "input"), step_time_text(totals.seconds),
-                              totals.num_bad > 0 ? fmt::format(", {} with an error", format_count(totals.num_bad)) : "",
-                              samples_per_second_text(rate), step_time_text(totals.data_seconds),
-                              format_bytes(memory.peak_reserved)));
+  const bool are_texts = findings.window_length > 0;
+  if (arguments.json) {
+    nlohmann::ordered_json event{{"event", "predictions"}, {"inputs", totals.num_inputs}, {"errors", totals.num_bad}};
+    if (are_texts) event["tokens"] = totals.num_tokens;
+    event["batch_size"] = findings.batch_size;
+    event["seconds"] = totals.seconds;
+    event["data_seconds"] = totals.data_seconds;
+    event["inputs_per_second"] = rate;
+    event["parameter_bytes"] = findings.parameter_bytes;
+    event["memory"] = step_memory_of(memory);
+    writer.write(json_text(event) + '\n');
+  }
+  const std::string counted = format_number_of(totals.num_inputs, are_texts ? "text" : "input") +
+                              (are_texts ? fmt::format(" of {}", format_number_of(totals.num_tokens, "token")) : "");
+  const std::string speed =
+      are_texts ? samples_per_second_text(static_cast<double>(totals.num_tokens) / totals.seconds) + " tokens"
+                : samples_per_second_text(rate);
+  tell(arguments,
+       fmt::format("{} in {}{}: {}/s, waiting for data {}. Reserved {}.", counted, step_time_text(totals.seconds),
+                   totals.num_bad > 0 ? fmt::format(", {} with an error", format_count(totals.num_bad)) : "", speed,
+                   step_time_text(totals.data_seconds), format_bytes(memory.peak_reserved)));
 }
 
 ExitCode tell_no_room(const PredictionPlanFindings& findings) {
@@ -205,13 +230,14 @@ ExitCode tell_no_room(const PredictionPlanFindings& findings) {
 }
 
 ExitCode predict_all(const PredictArguments& arguments, const TrainedModel& model, Device& device,
-                     const PredictionPlanRequest& request, const PredictionPlanFindings& findings,
-                     InputStream& stream) {
+                     const PredictionPlanRequest& request, const PredictionPlanFindings& findings, InputStream& stream,
+                     const Tokenizer* tokenizer) {
   const Program program =
       compile_prediction(model.experiment, model.data, findings.batch_size, findings.odd_batch_size, device);
-  const PredictionOutputs outputs =
+  PredictionOutputs outputs =
       describe_outputs(model.experiment, model.preprocessing, program.prediction->batches.front().type);
-  check_options(arguments, outputs);
+  if (tokenizer != nullptr) outputs.names = shown_tokens(*tokenizer);
+  check_options(arguments, model.experiment.data, outputs);
   const WeightFiles files(model.weights_file);
   const WeightsMatch match = match_weights(model.experiment.weights, files, program);
   require_match(match);
@@ -235,21 +261,26 @@ ExitCode predict_all(const PredictArguments& arguments, const TrainedModel& mode
 
 }  // namespace
 
-void check_options(const PredictArguments& arguments, const PredictionOutputs& outputs) {
+void check_options(const PredictArguments& arguments, const DataConfig& data, const PredictionOutputs& outputs) {
+  check_lines(arguments, data);
   if (outputs.kind == PredictedKind::class_map && arguments.masks.empty())
     throw ConfigError(
         "the model predicts a class for each pixel: --masks FOLDER (in a stage predict.masks) is where its masks go");
   if (outputs.kind != PredictedKind::class_map && !arguments.masks.empty())
     throw ConfigError("masks are for a class of each pixel, and the model predicts something else");
-  if (outputs.kind != PredictedKind::classes && arguments.rows.top > 0)
-    throw ConfigError("the top ones are of classes, of which one is true, and the model predicts something else");
+  const bool chooses = outputs.kind == PredictedKind::classes || outputs.kind == PredictedKind::next_token;
+  if (!chooses && arguments.rows.top > 0)
+    throw ConfigError(
+        "the top ones are of classes, of which one is true, or of next tokens, and the model predicts something else");
 }
 
 ExitCode predict(const PredictArguments& arguments, Device* here) {
   refuse_existing(arguments.output, arguments.overwrite);
   refuse_own_input(arguments.output, arguments.inputs);
   const TrainedModel model = read_trained_model(arguments.model, arguments.overrides);
-  const std::unique_ptr<InputStream> stream = inputs_of(arguments, model);
+  check_lines(arguments, model.experiment.data);
+  const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(model);
+  const std::unique_ptr<InputStream> stream = inputs_of(arguments, model, tokenizer);
   std::unique_ptr<Device> made;
   if (here == nullptr) made = make_device(model.experiment);
   Device* const device = here == nullptr ? made.get() : here;
@@ -264,7 +295,7 @@ ExitCode predict(const PredictArguments& arguments, Device* here) {
       find_prediction_plan(request, *device, capacity_of(model.experiment, model.data, *device));
   if (!findings.plan.fits) return tell_no_room(findings);
   try {
-    return predict_all(arguments, model, *device, request, findings, *stream);
+    return predict_all(arguments, model, *device, request, findings, *stream, tokenizer.get());
   } catch (const ProgramOutOfMemory& error) {
     write_text(stderr, fmt::format("{}\nThe plan fits its capacity, but the device had less when it was needed.\n",
                                    out_of_memory_message(error.failure(), device->kind())));
@@ -280,17 +311,20 @@ ExitCode predict(const PredictArguments& arguments, Device* here) {
 void add_predict_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<PredictArguments>();
   auto words = std::make_shared<std::vector<std::string>>();  // inputs and overrides, as they come
-  CLI::App* command = app.add_subcommand("predict", "Say what a trained model makes of images, tables and arrays");
+  CLI::App* command =
+      app.add_subcommand("predict", "Say what a trained model makes of images, tables, arrays and texts");
   command->add_option("EXPORT", arguments->model, "What 'export --to' wrote, or the folder of a run or a checkpoint")
       ->required()
       ->type_name("");
-  command->add_option("INPUT", *words, "Images, folders, tables, arrays; - for paths on stdin; key=value")
+  command->add_option("INPUT", *words, "Images, tables, arrays, texts, folders; - for paths on stdin; key=value")
       ->required()
       ->type_name("...");
   command->add_option("-o,--output", arguments->output, "Write rows there instead of stdout")->type_name("FILE");
-  command->add_option("--top", arguments->rows.top, "The K likeliest classes instead of all probabilities")
+  command
+      ->add_option("--top", arguments->rows.top, "The K likeliest classes instead of all probabilities, or next tokens")
       ->type_name("K")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  command->add_flag("--lines", arguments->lines, "Of texts: each line is an input, FILE:LINE");
   command->add_option("--masks", arguments->masks, "Of classes of pixels: the folder for a PNG each")
       ->type_name("FOLDER");
   command->add_option("--batch", arguments->batch_size, "Inputs at once: N, or auto: what fits, up to 32 or 256")
@@ -300,11 +334,15 @@ void add_predict_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace FILE and masks where they exist");
   command->add_flag("-q,--quiet", arguments->quiet, "Print rows and mistakes only");
   command->footer(
-      "An input that cannot be read is a row with its error, and the exit code is\nthen 6. Exits with 3 where it does "
-      "not "
-      "fit; 'plan EXPORT --predict N' tells\nbeforehand.\n\n" +
+      "Of a text its loss is told, the mean of -ln p of its tokens, and the token that\nis likeliest behind it. A "
+      "model "
+      "of tokens reads files of them, .bin; a batch is of\nwindows, up to 1,024 or 16,384 tokens, and "
+      "data.sequence_length=64 "
+      "makes short texts\ncheaper. An input that cannot be read is a row with its error, and the exit code is\nthen 6. "
+      "Exits with 3 where it does not fit; 'plan EXPORT --predict N' tells\nbeforehand.\n\n" +
       examples({"predict runs/quickstart digits/ -o rows.csv", "predict exported photo.jpg --top 5",
-                "predict runs/house-prices new.csv --json device=cpu"}));
+                "predict runs/house-prices new.csv --json device=cpu",
+                "predict runs/shakespeare-gpt sentences.txt --lines --top 5"}));
   command->callback([arguments, words, &action] {
     action = [arguments, words] {
       bound_spinning();

@@ -102,6 +102,7 @@ PredictArguments arguments_of(const PredictConfig& predicted) {
   asked.output = predicted.output;
   asked.masks = predicted.masks;
   asked.rows.top = predicted.top;
+  asked.lines = predicted.lines;
   return asked;
 }
 
@@ -122,7 +123,7 @@ void check_prediction(const PredictConfig& predict, const Experiment& trained, c
   const Program program = compile_prediction(trained, data, batch_size, 0, device);
   const PredictionOutputs outputs = describe_outputs(trained, {}, program.prediction->batches.front().type);
   try {
-    check_options(arguments_of(predict), outputs);
+    check_options(arguments_of(predict), trained.data, outputs);
   } catch (const ConfigError& error) {
     throw located_error(predict.location, error.what(), "");
   }

@@ -8,6 +8,7 @@
 #include "datasets/dataset_format.h"
 #include "datasets/dataset_images.h"
 #include "datasets/reader_memory.h"
+#include "datasets/tokens/tokenized_text.h"
 #include "datasets/transforms/transform_chain.h"
 #include "engine/device/processor.h"
 
@@ -30,6 +31,18 @@ std::optional<TensorType> known_images(const DataConfig& config) {
                     Shape{(*size)[0], (*size)[1], chain.channels_after(are_files ? config.channels : stored[2])}};
 }
 
+/// Windows of tokens, where declared keys or the tokenizer tell of how many tokens there are.
+std::optional<InputDescription> known_tokens(const DataConfig& config) {
+  const bool is_text = config.type == DataType::text;
+  if (!is_text && (config.type != DataType::tokens || config.classes == 0)) return std::nullopt;
+  InputDescription input;
+  input.type = {DType::i32, Shape{config.sequence_length}};
+  input.num_indices = config.classes;
+  if (is_text && config.classes == 0)
+    input.num_indices = static_cast<std::int64_t>(tokenizer_named(tokenizer_name(config)).num_ids());
+  return input;
+}
+
 }  // namespace
 
 DataDescription describe_inputs(const DataConfig& config, std::uint64_t seed, const Preprocessing& preprocessing) {
@@ -40,6 +53,8 @@ DataDescription describe_inputs(const DataConfig& config, std::uint64_t seed, co
   } else if (const std::optional<TensorType> images = known_images(config)) {
     input.type = *images;
     set_normalization(config, input);
+  } else if (const std::optional<InputDescription> tokens = known_tokens(config)) {
+    input = *tokens;
   } else {
     data.inputs = describe_data(config, seed).inputs;
   }

@@ -19,6 +19,12 @@ namespace trainer {
 // its place, with the reason, so that who reads the outputs finds each input once and in order. Names of files in a
 // folder are listed, folder by folder.
 
+/// A stretch of a text, whose tokens are PredictionInput::bytes: Note [Texts to predict from] in text_inputs.h.
+struct TextWindow {
+  std::int64_t num_tokens = 0;           ///< i32, in front of what fills the window up
+  std::optional<std::int32_t> behind{};  ///< the token behind it, where the next input goes on with the text
+};
+
 /// An input on its way into a batch.
 struct PredictionInput {
   std::string name;         ///< its file; with the line of a table's row, the index in an array: "a.csv:2", "x.npy[3]"
@@ -31,6 +37,7 @@ struct PredictionInput {
   std::vector<std::byte> bytes;
   Pair size{0, 0};
   std::int64_t channels = 0;
+  TextWindow window;  ///< of texts
 
   /// Takes the place of another input, whose memory it keeps.
   void restart(std::int64_t its_number) {
@@ -41,6 +48,7 @@ struct PredictionInput {
     number = its_number;
     size = {0, 0};
     channels = 0;
+    window = {};
   }
 };
 

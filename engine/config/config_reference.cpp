@@ -219,6 +219,7 @@ std::string example_of(const StageField& field) {
     std::string keys = inputs + ", output: predictions.csv";
     if (field.key == "predict.masks") keys += ", masks: masks";
     if (field.key == "predict.top") keys += ", top: 5";
+    if (field.key == "predict.lines") keys += ", lines: true";
     return stage_example(field.key, fmt::format("predict: {{{}}}", keys));
   }
   if (field.key == "fine_tune.epochs") return stage_example(field.key, "fine_tune: {epochs: 3}");

@@ -410,6 +410,7 @@ struct PredictConfig {
   std::vector<std::string> inputs;  ///< files and folders, as trainer predict takes them
   std::string output, masks;        ///< the file of rows; of classes of pixels the folder of masks
   std::int64_t top = 0;             ///< likeliest classes that are told; 0: all probabilities
+  bool lines = false;               ///< each line of a text is an input of its own
   SourceLocation location = {};
 };
 

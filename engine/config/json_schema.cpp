@@ -398,7 +398,8 @@ Json stages_schema(Json properties) {
                          {"data", map_of({{"root", of("predict.data.root")}})},
                          {"output", of("predict.output")},
                          {"masks", of("predict.masks")},
-                         {"top", of("predict.top")}});
+                         {"top", of("predict.top")},
+                         {"lines", of("predict.lines")}});
   predict["description"] = find_stage_section("predict")->help;
   predict["required"] = {"output"};
   properties["predict"] = std::move(predict);

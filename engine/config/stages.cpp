@@ -257,7 +257,7 @@ class PredictionReader {
 
  private:
   void read_key(const MapEntry& entry, PredictConfig& predict) {
-    const std::vector<std::string> known{"inputs", "data", "output", "masks", "top"};
+    const std::vector<std::string> known{"inputs", "data", "output", "masks", "top", "lines"};
     const Node& value = entry.value;
     const bool names_root = entry.key == "data" && value.kind == NodeKind::map && value.entries.size() == 1 &&
                             value.entries.front().key == "root";
@@ -275,6 +275,9 @@ class PredictionReader {
     } else if (entry.key == "top") {
       if (const std::optional<Value> top = read_value(value, integer(1), "predict.top", sources_))
         predict.top = std::get<std::int64_t>(*top);
+    } else if (entry.key == "lines") {
+      if (const std::optional<Value> lines = read_value(value, boolean(), "predict.lines", sources_))
+        predict.lines = std::get<bool>(*lines);
     } else {
       sources_.report(entry.key_mark, fmt::format("unknown key '{}' in 'predict'", shortened(entry.key)),
                       fmt::format("one of {}", fmt::join(known, ", ")), std::string(nearest(entry.key, known)));
@@ -289,6 +292,7 @@ Node node_of_prediction(const PredictConfig& predict) {
   Node keys = map_node({}, {{"inputs", node_of(Value(predict.inputs))}, {"output", node_of(Value(predict.output))}});
   if (!predict.masks.empty()) keys.entries.push_back({"masks", {}, node_of(Value(predict.masks))});
   if (predict.top > 0) keys.entries.push_back({"top", {}, node_of(Value(predict.top))});
+  if (predict.lines) keys.entries.push_back({"lines", {}, node_of(Value(predict.lines))});
   return map_node({}, {{"name", node_of(Value(predict.name))}, {"predict", std::move(keys)}});
 }
 

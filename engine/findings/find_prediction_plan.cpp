@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/findings/plan_target.h"
+#include "engine/graph/generation_graph.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/prediction.h"
@@ -34,11 +35,20 @@ std::int64_t find_fitting_batch(const PredictionPlanRequest& request, std::int64
   return fitting;
 }
 
+/// 0: the model takes no texts.
+std::int64_t window_length_of(const DataDescription& data) {
+  const TensorType& input = data.inputs.front().type;
+  return input.dtype == DType::i32 ? input.num_elements() : 0;
+}
+
 }  // namespace
 
-std::int64_t usual_most_batch(const DeviceModel& device) {
-  constexpr std::int64_t of_cpu = 32, of_gpu = 256;
-  return device.kind() == "cpu" ? of_cpu : of_gpu;
+std::int64_t usual_most_batch(const DeviceModel& device, const DataDescription& data) {
+  constexpr std::int64_t of_cpu = 32, of_gpu = 256, tokens_of_cpu = 1024, tokens_of_gpu = 16384;
+  const bool is_cpu = device.kind() == "cpu";
+  if (const std::int64_t length = window_length_of(data); length > 0)
+    return std::max<std::int64_t>((is_cpu ? tokens_of_cpu : tokens_of_gpu) / length, 1);
+  return is_cpu ? of_cpu : of_gpu;
 }
 
 std::int64_t odd_batch_of(std::optional<std::int64_t> num_inputs, std::int64_t batch_size) {
@@ -48,6 +58,8 @@ std::int64_t odd_batch_of(std::optional<std::int64_t> num_inputs, std::int64_t b
 PredictionPlanFindings find_prediction_plan(const PredictionPlanRequest& request, const DeviceModel& device,
                                             const Capacity& capacity) {
   PredictionPlanFindings findings;
+  findings.window_length = window_length_of(request.data);
+  if (findings.window_length > 0) require_next_token_model(request.experiment, request.data);
   findings.experiment_name = request.experiment.name;
   findings.path = request.path;
   findings.overrides = request.overrides;
@@ -55,7 +67,7 @@ PredictionPlanFindings find_prediction_plan(const PredictionPlanRequest& request
   findings.device_name = device.name();
   findings.capacity = capacity;
   findings.is_found = !request.batch_size;
-  const std::int64_t most = std::min(request.batch_size.value_or(usual_most_batch(device)),
+  const std::int64_t most = std::min(request.batch_size.value_or(usual_most_batch(device, request.data)),
                                      std::max<std::int64_t>(request.num_inputs.value_or(most_asked_batch), 1));
   findings.most_tried = most;
   const std::int64_t fitting = find_fitting_batch(request, most, device, capacity.num_bytes);

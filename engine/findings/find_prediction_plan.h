@@ -35,6 +35,7 @@ struct PredictionPlanFindings {
   std::int64_t odd_batch_size = 0;  ///< of the last one, where it is another
   bool is_found = false;            ///< the batch is the largest that fits, or `most_tried`
   std::int64_t most_tried = 0;
+  std::int64_t window_length = 0;  ///< of texts: the tokens of an input; else 0
   std::int64_t num_parameters = 0, parameter_bytes = 0;
   MemoryPlan plan;                      ///< under the capacity
   std::optional<MemoryPlan> unbounded;  ///< where it does not fit
@@ -48,15 +49,17 @@ struct PredictionPlanFindings {
 };
 
 /// A batch beyond it takes memory and makes nothing faster: 32 inputs for a CPU (ResNet-50: as many images a second as
-/// 64 at once), 256 for a GPU.
-std::int64_t usual_most_batch(const DeviceModel& device);
+/// 64 at once), 256 for a GPU; of texts as many windows as hold 1,024 tokens or 16,384, and one in any case, since a
+/// token is a row of each product, and has logits of a whole vocabulary. `data`: what the model takes.
+std::int64_t usual_most_batch(const DeviceModel& device, const DataDescription& data);
 inline constexpr std::int64_t most_asked_batch = std::int64_t{1} << 20;
 
 /// Of `num_inputs` inputs, those of the last batch where they are fewer than `batch_size`; 0: they are not, or it is
 /// not known.
 std::int64_t odd_batch_of(std::optional<std::int64_t> num_inputs, std::int64_t batch_size);
 
-/// Plans for the device that is here. Throws ConfigError, DeviceError.
+/// Plans for the device that is here. Throws ConfigError, of a model of tokens also what require_next_token_model
+/// (engine/graph/generation_graph.h) throws; DeviceError.
 PredictionPlanFindings find_prediction_plan(const PredictionPlanRequest& request, const DeviceModel& device,
                                             const Capacity& capacity);
 /// The same for the one that the request names.

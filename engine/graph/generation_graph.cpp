@@ -7,6 +7,7 @@
 
 #include "engine/config/diagnostic.h"
 #include "engine/graph/graph_builder.h"
+#include "engine/graph/prediction_graph.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -23,6 +24,7 @@ bool treats_tokens_alone(OpKind kind) {
     case OpKind::prelu:
     case OpKind::embedding:
     case OpKind::position_embedding:
+    case OpKind::document_spans:
     case OpKind::add:
     case OpKind::multiply:
     case OpKind::concat:
@@ -42,18 +44,21 @@ ConfigError refused_layer(const Layer& layer, std::string_view why, std::string_
   return located_error(layer.location, fmt::format("layer '{}' ({}) {}", layer.path, layer.kind, why), expectation);
 }
 
-void check_tokens_stand_alone(const Graph& graph) {
+/// Why a layer is refused that sees what stands behind a token, or beside it.
+struct TokenRefusals {
+  std::string_view of_attention, of_layer;
+};
+
+void check_tokens_stand_alone(const Graph& graph, const TokenRefusals& refusals) {
   for (const GraphNode& node : graph.nodes) {
     const Layer& layer = graph.layers[node.layer];
     if (node.op.kind == OpKind::attention) {
       const auto& attributes = attributes_of<AttentionAttributes>(node.op);
       const AttentionShape shape = attention_shape(node.op);
-      if (!attributes.causal)
-        throw refused_layer(layer, "sees tokens that are not written yet, so the model cannot write a text",
-                            "attention with causal: true");
+      if (!attributes.causal) throw refused_layer(layer, refusals.of_attention, "attention with causal: true");
       require_internal(shape.queries == shape.keys, "causal attention has as many keys as queries");
     } else if (!treats_tokens_alone(node.op.kind)) {
-      throw refused_layer(layer, "does not treat each token by itself, so the model cannot write a text token by token",
+      throw refused_layer(layer, refusals.of_layer,
                           "a model of embeddings, norms, linear layers, activations and causal attention");
     }
   }
@@ -73,7 +78,9 @@ Graph build_generation_graph(const Experiment& experiment, std::int64_t num_toke
   builder.end_layer(graph.inputs.front());
   builder.add_input("input", graph.inputs.front());
   graph.prediction = build_layers(builder, experiment.layers, "", graph.inputs.front());
-  check_tokens_stand_alone(graph);
+  check_tokens_stand_alone(graph,
+                           {"sees tokens that are not written yet, so the model cannot write a text",
+                            "does not treat each token by itself, so the model cannot write a text token by token"});
   builder.check_outputs_are_read();
   const Value& prediction = graph.values[graph.prediction];
   if (prediction.type.shape.rank() != 3 || prediction.view_of >= 0 || graph.nodes.empty() ||
@@ -86,6 +93,31 @@ Graph build_generation_graph(const Experiment& experiment, std::int64_t num_toke
   graph.parameter_copies.assign(graph.parameters.size(), -1);
   graph.parameter_gradients.assign(graph.parameters.size(), -1);
   return graph;
+}
+
+void require_next_token_model(const Experiment& experiment, const DataDescription& data) {
+  if (experiment.data.mask_token)
+    throw located_error(
+        experiment.data.location,
+        "the model guesses tokens that a mask hides (data.mask_token); of texts the next token is predicted",
+        "a model of tokens with causal attention, such as configs/models/gpt2.yaml");
+  const Graph graph = build_prediction_graph(experiment, data, 1);
+  const TensorType& prediction = graph.values[graph.prediction].type;
+  const Shape& tokens = data.inputs.front().type.shape;
+  const bool compares_classes = std::any_of(experiment.losses.begin(), experiment.losses.end(),
+                                            [](const auto& loss) { return loss.type == LossType::cross_entropy; });
+  if (prediction.shape.rank() != 3 || tokens.rank() != 1 || prediction.shape[1] != tokens[0] || !compares_classes)
+    throw located_error(
+        experiment.layers.empty() ? experiment.loss_location : experiment.layers.back().location,
+        fmt::format(
+            "the model's output for a text is {}: no logits of a next token behind each token, which is what is "
+            "predicted of texts",
+            prediction.shape.to_string()),
+        "a model of tokens with loss cross_entropy, such as configs/models/gpt2.yaml");
+  check_tokens_stand_alone(graph,
+                           {"sees the tokens behind each, which it is to predict, and so cannot tell of a text",
+                            "does not treat each token by itself and may see those that it is to predict, so the model "
+                            "cannot tell of a text"});
 }
 
 void keep_attention(Graph& graph, std::int64_t length) {

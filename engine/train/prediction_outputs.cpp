@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "datasets/dataset_description.h"
 #include "engine/config/fields/enum_choices.h"
 #include "engine/errors.h"
 
@@ -53,12 +54,14 @@ std::vector<std::string> names_of(PredictedKind kind, const Preprocessing& prepr
 
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
+/// Of all logits, for the first of them.
 void softmax(std::span<const float> logits, std::span<double> values) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::exp(static_cast<double>(logits[i]) - largest);
-    sum += values[i];
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double value = std::exp(static_cast<double>(logits[i]) - largest);
+    if (i < values.size()) values[i] = value;
+    sum += value;
   }
   for (double& value : values) value /= sum;
 }
@@ -82,6 +85,10 @@ PredictionOutputs describe_outputs(const Experiment& experiment, const Preproces
       throw refusal("images of numbers; what is told is classes, labels, numbers, or a class for each pixel");
     outputs.kind = PredictedKind::class_map;
     outputs.map_size = {shape[1], shape[2]};
+  } else if (shape.rank() == 3 && loss == LossType::cross_entropy && holds_tokens(experiment.data)) {
+    outputs.kind = PredictedKind::next_token;
+    outputs.window_length = shape[1];
+    return outputs;
   } else if (shape.rank() > 2) {
     throw refusal("one for each of several places of an input; what is told is one of an input, or of a pixel");
   }
@@ -102,7 +109,8 @@ PredictionOutputs describe_outputs(const Experiment& experiment, const Preproces
 }
 
 void predicted_values(const PredictionOutputs& outputs, std::span<const float> logits, std::span<double> values) {
-  require_internal(outputs.kind != PredictedKind::class_map && values.size() == outputs.names.size() &&
+  require_internal(outputs.kind != PredictedKind::class_map && outputs.kind != PredictedKind::next_token &&
+                       values.size() == outputs.names.size() &&
                        logits.size() == static_cast<std::size_t>(outputs.num_logits),
                    "there is a value for each name");
   if (outputs.kind == PredictedKind::classes && logits.size() > 1) {
@@ -118,6 +126,18 @@ void predicted_values(const PredictionOutputs& outputs, std::span<const float> l
       if (!outputs.std.empty()) values[i] = values[i] * outputs.std[i] + outputs.mean[i];
     }
   }
+}
+
+double token_loss(std::span<const float> logits, std::int32_t token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return std::log(sum) + largest - static_cast<double>(logits[static_cast<std::size_t>(token)]);
+}
+
+void token_probabilities(std::span<const float> logits, std::span<double> values) {
+  require_internal(values.size() <= logits.size(), "a token has a logit");
+  softmax(logits, values);
 }
 
 void predicted_mask(const PredictionOutputs& outputs, std::span<const float> logits, std::span<std::uint8_t> mask) {

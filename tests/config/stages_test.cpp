@@ -274,13 +274,14 @@ TEST_CASE("stages that predict stand behind those that train") {
 stages:
   - {name: a}
   - predict: {data: {root: photos}, output: rows.csv}
-  - {name: more, predict: {inputs: [x.png, y], output: more.csv, top: 3}}
+  - {name: more, predict: {inputs: [x.png, y], output: more.csv, top: 3, lines: true}}
 )");
   CHECK(whole.stages.size() == 1);
   REQUIRE(whole.predictions.size() == 2);
   CHECK((whole.predictions[0].name == "predict" && whole.predictions[0].inputs == Entries{"photos"}));
   CHECK((whole.predictions[1].name == "more" && whole.predictions[1].inputs == Entries{"x.png", "y"}));
   CHECK((whole.predictions[1].output == "more.csv" && whole.predictions[1].top == 3));
+  CHECK((whole.predictions[1].lines && !whole.predictions[0].lines));
   const std::string yaml = resolved_yaml(whole);
   CHECK(resolved_yaml(parse_experiment(yaml, "test.yaml")) == yaml);
   CHECK_THAT(refusal_of("stages: [{predict: {inputs: [a], output: b}}, {name: c}]\n"), Contains("behind all others"));

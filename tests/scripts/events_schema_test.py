@@ -186,6 +186,9 @@ class EventsSchema(unittest.TestCase):
             ("predict runs/numbers digits.npz", 0),
             ("predict runs/labels digits.npz", 0),
             ("predict runs/masks digits.npz --masks masks", 0),
+            ("predict runs/text text.txt nothing.txt --top 2", 6),
+            ("predict runs/tokens tokens.bin", 0),
+            ("plan runs/text --predict auto", 0),
         ]:
             events += self.events_of(words, exit_code)
         # A disk on which the checkpoint has no room.

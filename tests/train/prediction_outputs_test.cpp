@@ -111,6 +111,29 @@ TEST_CASE("a class for each pixel is a mask") {
   CHECK(mask == std::vector<std::uint8_t>{0, 0, 1});
 }
 
+TEST_CASE("behind each token of a window stands a choice of the next one") {
+  Experiment experiment = of_loss(LossType::cross_entropy);
+  experiment.data.type = DataType::text;
+  const PredictionOutputs outputs = describe_outputs(experiment, {}, {DType::f32, Shape{2, 5, 3}});
+  CHECK(outputs.kind == PredictedKind::next_token);
+  CHECK(outputs.window_length == 5);
+  CHECK(outputs.numbers_of_input() == 15);
+  CHECK(outputs.num_values() == 3);
+  experiment.losses.front().type = LossType::mse;
+  CHECK_THROWS_WITH(describe_outputs(experiment, {}, {DType::f32, Shape{2, 5, 3}}), Contains("several places"));
+
+  const std::vector<float> logits = {1, 2, 4};
+  const double sum = std::exp(1) + std::exp(2) + std::exp(4);
+  CHECK(token_loss(logits, 1) == Approx(std::log(sum) - 2).epsilon(1e-14));
+  CHECK(token_loss(std::vector<float>{-3e38F, 3e38F}, 1) == 0);
+  CHECK(token_loss(std::vector<float>{-1e30F, 1e30F}, 0) == Approx(2e30));
+  // Of the first two, by the sum of all.
+  std::vector<double> values(2);
+  token_probabilities(logits, values);
+  CHECK(values[0] == Approx(std::exp(1) / sum).epsilon(1e-14));
+  CHECK(values[1] == Approx(std::exp(2) / sum).epsilon(1e-14));
+}
+
 TEST_CASE("of a sum the first term tells that compares outputs") {
   Experiment experiment = of_loss(LossType::feature);
   experiment.losses.emplace_back().type = LossType::dice;

@@ -50,8 +50,11 @@ std::vector<StageField> make_stage_fields() {
       stage_key("predict.output", text(), "The file that gets a row of each input").required(),
       stage_key("predict.masks", text(), "The folder that gets masks, of a model of a class for each pixel")
           .defaults_to("none"),
-      stage_key("predict.top", integer(1), "How many classes a row tells, the likeliest first, with probabilities")
-          .defaults_to("the likeliest, and the probabilities of all"),
+      stage_key("predict.top", integer(1),
+                "How many classes, or next tokens of a text, a row tells, the likeliest first, with probabilities")
+          .defaults_to("the likeliest, and the probabilities of all classes"),
+      stage_key("predict.lines", boolean(), "Whether each line of a text is an input of its own, of a model of texts")
+          .defaults_to("false"),
       stage_key("fine_tune.epochs", integer(1), "Epochs of the second stage, which trains all layers").required(),
       stage_key("fine_tune.lr", number_at_least(0),
                 "The highest rate of the first stage; the second has up to half of it, its first layer group a "

@@ -13,7 +13,10 @@
 namespace trainer {
 namespace {
 
-std::string inputs_text(std::int64_t count) { return format_number_of(count, "input"); }
+std::string inputs_text(const PredictionPlanFindings& findings, std::int64_t count) {
+  if (findings.window_length == 0) return format_number_of(count, "input");
+  return fmt::format("{} of {}", format_number_of(count, "window"), format_number_of(findings.window_length, "token"));
+}
 
 std::string prediction_verdict(const PredictionPlanFindings& findings, const Style& style) {
   const std::string capacity =
@@ -30,8 +33,8 @@ std::string prediction_verdict(const PredictionPlanFindings& findings, const Sty
                                 format_bytes(findings.shown().peak_reserved)),
                     width)) +
          '\n' +
-         wrap(fitting > 0 ? fmt::format("A batch of {} fits: --batch {}.", inputs_text(fitting), fitting)
-                          : std::string("Not even a batch of 1 input fits."),
+         wrap(fitting > 0 ? fmt::format("A batch of {} fits: --batch {}.", inputs_text(findings, fitting), fitting)
+                          : fmt::format("Not even a batch of {} fits.", inputs_text(findings, 1)),
               width) +
          '\n';
 }
@@ -52,17 +55,19 @@ std::string prediction_table(const PredictionPlanFindings& findings, const Style
 }  // namespace
 
 std::string prediction_plan_line(const PredictionPlanFindings& findings) {
-  return fmt::format("Batches of {}{}: parameters {}, peak {} of {} ({}).", findings.batch_size,
-                     findings.odd_batch_size > 0 ? fmt::format(", the last of {}", findings.odd_batch_size) : "",
-                     format_bytes(findings.parameter_bytes), format_bytes(findings.plan.peak_reserved),
-                     format_bytes(findings.capacity.num_bytes), findings.capacity.origin);
+  return fmt::format(
+      "Batches of {}{}: parameters {}, peak {} of {} ({}).",
+      findings.window_length > 0 ? inputs_text(findings, findings.batch_size) : fmt::format("{}", findings.batch_size),
+      findings.odd_batch_size > 0 ? fmt::format(", the last of {}", findings.odd_batch_size) : "",
+      format_bytes(findings.parameter_bytes), format_bytes(findings.plan.peak_reserved),
+      format_bytes(findings.capacity.num_bytes), findings.capacity.origin);
 }
 
 std::string prediction_plan_report(const PredictionPlanFindings& findings, const Style& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text = paint(style, Ink::bold,
                            wrap(fmt::format("{}: predictions in batches of {} on {}", findings.experiment_name,
-                                            inputs_text(findings.batch_size), findings.device_name),
+                                            inputs_text(findings, findings.batch_size), findings.device_name),
                                 width)) +
                      "\n\n" + prediction_table(findings, style) + '\n';
   text += process_line(findings.process, findings.shown().peak_touched, findings.outside_allocator, style);

@@ -46,7 +46,15 @@ std::vector<std::size_t> likeliest(std::span<const double> values, std::int64_t 
 }
 
 std::int64_t num_told(const PredictionOutputs& outputs, const PredictionRowOptions& options) {
-  return std::min(std::max<std::int64_t>(options.top, 1), static_cast<std::int64_t>(outputs.names.size()));
+  return std::min(std::max<std::int64_t>(options.top, 1), outputs.num_values());
+}
+
+std::string numbered_column(const char* name, std::int64_t number) {
+  return number == 1 ? std::string(name) : fmt::format("{}_{}", name, number);
+}
+
+std::string token_cell(const PredictionOutputs& outputs, std::size_t token) {
+  return outputs.names.empty() ? fmt::format("{}", token) : outputs.names[token];
 }
 
 std::vector<std::string> columns_of(const PredictionOutputs& outputs, const PredictionRowOptions& options) {
@@ -57,8 +65,8 @@ std::vector<std::string> columns_of(const PredictionOutputs& outputs, const Pred
   switch (outputs.kind) {
     case PredictedKind::classes:
       for (std::int64_t i = 1; i <= num_told(outputs, options); ++i) {
-        columns.push_back(i == 1 ? "class" : fmt::format("class_{}", i));
-        columns.push_back(i == 1 ? "probability" : fmt::format("probability_{}", i));
+        columns.push_back(numbered_column("class", i));
+        columns.push_back(numbered_column("probability", i));
       }
       if (options.top == 0) add_probabilities();
       break;
@@ -71,6 +79,13 @@ std::vector<std::string> columns_of(const PredictionOutputs& outputs, const Pred
       break;
     case PredictedKind::class_map:
       columns.emplace_back("mask");
+      break;
+    case PredictedKind::next_token:
+      columns.insert(columns.end(), {"tokens", "loss", "perplexity"});
+      for (std::int64_t i = 1; i <= num_told(outputs, options); ++i) {
+        columns.push_back(numbered_column("next", i));
+        columns.push_back(numbered_column("probability", i));
+      }
       break;
   }
   columns.emplace_back("error");
@@ -113,6 +128,17 @@ void add_values(std::string& line, const PredictionOutputs& outputs, const Predi
     case PredictedKind::class_map:
       add_cell(line, mask);
       break;
+    case PredictedKind::next_token: {
+      const TextPrediction& text = predicted.text;
+      add_cell(line, fmt::format("{}", text.num_tokens));
+      add_cell(line, text.has_loss() ? number_cell(text.loss) : "");
+      add_cell(line, text.has_loss() ? number_cell(std::exp(text.loss)) : "");
+      for (const std::size_t i : likeliest(values, num_told(outputs, options))) {
+        add_cell(line, token_cell(outputs, i));
+        add_cell(line, number_cell(values[i]));
+      }
+      break;
+    }
   }
 }
 
@@ -178,6 +204,20 @@ std::string prediction_json_row(const PredictionOutputs& outputs, const Predicti
     case PredictedKind::class_map:
       json["mask"] = is_there ? RowJson(mask) : RowJson(nullptr);
       break;
+    case PredictedKind::next_token: {
+      const TextPrediction& text = predicted.text;
+      const bool has_loss = is_there && text.has_loss();
+      json["tokens"] = is_there ? RowJson(text.num_tokens) : RowJson(nullptr);
+      json["loss"] = has_loss ? number_json(text.loss) : RowJson(nullptr);
+      json["perplexity"] = has_loss ? number_json(std::exp(text.loss)) : RowJson(nullptr);
+      json["next"] = is_there ? RowJson::array() : RowJson(nullptr);
+      if (!is_there) break;
+      for (const std::size_t i : likeliest(values, num_told(outputs, options)))
+        json["next"].push_back({{"token", i},
+                                {"text", outputs.names.empty() ? RowJson(nullptr) : RowJson(outputs.names[i])},
+                                {"probability", number_json(values[i])}});
+      break;
+    }
   }
   json["error"] = is_there ? RowJson(nullptr) : RowJson(predicted.input.error);
   return json_text(json) + '\n';

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "datasets/dataset_description.h"
 #include "datasets/prediction/input_description.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/json_input.h"
@@ -26,11 +27,12 @@ namespace {
 namespace fs = std::filesystem;
 using ModelJson = nlohmann::json;
 
-/// Keys that leave a trained model, and what it makes of a file, as they are, but for rounding.
+/// Keys that leave a trained model, and what it makes of a file, as they are, but for rounding, and for how many tokens
+/// of a text are seen at once.
 bool may_be_overridden(std::string_view key) {
-  constexpr std::array<std::string_view, 8> keys = {"device",      "memory",          "data.workers",
+  constexpr std::array<std::string_view, 9> keys = {"device",      "memory",          "data.workers",
                                                     "train.amp",   "data.max_pixels", "data.reduced_decoding",
-                                                    "data.header", "data.delimiter"};
+                                                    "data.header", "data.delimiter",  "data.sequence_length"};
   return std::ranges::any_of(
       keys, [&](std::string_view each) { return key == each || (key.starts_with(each) && key[each.size()] == '.'); });
 }
@@ -41,7 +43,8 @@ void check_overrides(const std::vector<std::string>& overrides) {
     if (!may_be_overridden(key))
       throw ConfigError(fmt::format(
           "'{}' is a key of training, or would make another model of it; a trained one takes device, memory.*, "
-          "data.workers, data.max_pixels, data.reduced_decoding, data.header, data.delimiter and train.amp",
+          "data.workers, data.max_pixels, data.reduced_decoding, data.header, data.delimiter, data.sequence_length and "
+          "train.amp",
           key));
   }
 }
@@ -120,6 +123,11 @@ TrainedModel read_export(const std::string& path, const std::vector<std::string>
   model.preprocessing = read_preprocessing(input.at("preprocessing"));
   for (const auto& each : input.at("inputs").items()) model.data.inputs.push_back(read_input(each));
   if (model.data.inputs.size() != 1) throw unusable_export(path, "it takes another number of inputs than one");
+  if (!holds_tokens(data)) return model;
+  InputDescription& tokens = model.data.inputs.front();
+  if (tokens.type.dtype != DType::i32 || tokens.num_indices < 1)
+    throw unusable_export(path, "its data is of tokens, and it takes something else");
+  tokens.type.shape = Shape{data.sequence_length};
   return model;
 } catch (const JsonMistake& mistake) {
   throw unusable_export(path, fmt::format("{}: {}", prediction_file, mistake.what()));

@@ -20,8 +20,9 @@ struct TrainedModel {
 
 /// Of a folder that `trainer export --to` wrote (Note [Exported models] in exported_model.h), whose size and sum of
 /// weights are compared; of a checkpoint's folder; or of a run's, whose best checkpoint it is. `overrides` are
-/// "key=value" over its configuration, of keys that leave the model and its samples as they are; others are a
-/// ConfigError. Throws DataError for another folder, and for what is damaged.
+/// "key=value" over its configuration, of keys that leave the model and its samples as they are, and of how
+/// many tokens a window of a text has; others are a ConfigError. Throws DataError for another folder, and for what is
+/// damaged.
 TrainedModel read_trained_model(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Whether a word is "key=value" with a key of a configuration, and not the name of a file.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "datasets/dataset.h"
+#include "tests/datasets/data_files.h"
 
 using namespace trainer;
 
@@ -37,6 +38,32 @@ TEST_CASE("files that are not there are not missed where transforms say what bec
   cifar.type = DataType::cifar10;
   cifar.root = "no such folder";
   CHECK(describe_inputs(cifar, 1, {}).inputs.front().type == TensorType{DType::u8, Shape{32, 32, 3}});
+}
+
+TEST_CASE("windows of tokens are known without the text that training had") {
+  const DataFolder folder;
+  DataConfig config;
+  config.type = DataType::text;
+  config.train = folder.write("a.txt", std::string(200, 'a'));
+  config.cache_folder = folder.path();
+  config.tokenizer = "bytes";
+  config.sequence_length = 16;
+  for (const std::int64_t classes : {0, 300}) {
+    config.classes = classes;
+    CHECK(describe_inputs(config, 1, {}).inputs == describe_data(config, 1).inputs);
+  }
+  config.train = folder.path("nothing.txt");
+  CHECK(describe_inputs(config, 1, {}).inputs.front().num_indices == 300);
+
+  DataConfig tokens;
+  tokens.type = DataType::tokens;
+  tokens.train = folder.write("a.bin", bytes_of({1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0}));
+  tokens.sequence_length = 2;
+  CHECK(describe_inputs(tokens, 1, {}).inputs == describe_data(tokens, 1).inputs);
+  tokens.classes = 9;
+  CHECK(describe_inputs(tokens, 1, {}).inputs == describe_data(tokens, 1).inputs);
+  tokens.train = folder.path("nothing.bin");
+  CHECK(describe_inputs(tokens, 1, {}).inputs.front().num_indices == 9);
 }
 
 TEST_CASE("readers of images are counted, those of other inputs hold nothing") {

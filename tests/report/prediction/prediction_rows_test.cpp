@@ -88,3 +88,38 @@ TEST_CASE("masks are told by their file") {
   CHECK(prediction_csv_row(outputs, {}, {.input = bad}, "") == "y.png,,broken\n");
   CHECK(nlohmann::json::parse(prediction_json_row(outputs, {}, {.input = input}, "m/x.png"))["mask"] == "m/x.png");
 }
+
+TEST_CASE("of a text its loss is told, and the likeliest tokens behind it") {
+  PredictionOutputs outputs = outputs_with(PredictedKind::next_token, {"a", "\\n", ", \"b\""});
+  outputs.num_logits = 4;  // the last one is none of the tokenizer's
+  const std::vector<double> values = {0.125, 0.5, 0.25};
+  const PredictionInput input = named("x.txt"), bad = named("y.txt:2", "y.txt:2: is empty");
+  const PredictionRowOptions three{.top = 3}, many{.top = 9};
+  const PredictedInput told{.input = input, .values = values, .text = {.num_tokens = 7, .loss = 0.5}};
+  CHECK(prediction_csv_header(outputs, {}) == "input,tokens,loss,perplexity,next,probability,error\n");
+  CHECK(prediction_csv_row(outputs, {}, told, "") == "x.txt,7,0.5,1.6487212,\\n,0.5,\n");
+  CHECK(prediction_csv_header(outputs, many) ==
+        "input,tokens,loss,perplexity,next,probability,next_2,probability_2,next_3,probability_3,error\n");
+  CHECK(prediction_csv_row(outputs, three, told, "") ==
+        "x.txt,7,0.5,1.6487212,\\n,0.5,\", \"\"b\"\"\",0.25,a,0.125,\n");
+  CHECK(prediction_csv_row(outputs, {}, {.input = bad}, "") == "y.txt:2,,,,,,y.txt:2: is empty\n");
+  CHECK(prediction_csv_row(outputs, {}, {.input = input, .values = values, .text = {.num_tokens = 1}}, "") ==
+        "x.txt,1,,,\\n,0.5,\n");
+
+  CHECK(nlohmann::json::parse(prediction_json_row(outputs, {.top = 2}, told, "")) ==
+        nlohmann::json::parse(R"({"event": "prediction", "input": "x.txt", "tokens": 7, "loss": 0.5,
+      "perplexity": 1.6487212, "next": [{"token": 1, "text": "\\n", "probability": 0.5},
+      {"token": 2, "text": ", \"b\"", "probability": 0.25}], "error": null})"));
+  CHECK(nlohmann::json::parse(prediction_json_row(outputs, {}, {.input = bad}, "")) ==
+        nlohmann::json::parse(R"({"event": "prediction", "input": "y.txt:2", "tokens": null, "loss": null,
+      "perplexity": null, "next": null, "error": "y.txt:2: is empty"})"));
+
+  // Without a tokenizer by their numbers.
+  outputs.names.clear();
+  const std::vector<double> all = {0.125, 0.25, 0, 0.625};
+  const PredictedInput numbered{.input = input, .values = all, .text = {.num_tokens = 1}};
+  CHECK(prediction_csv_row(outputs, {.top = 2}, numbered, "") == "x.txt,1,,,3,0.625,1,0.25,\n");
+  const nlohmann::json json = nlohmann::json::parse(prediction_json_row(outputs, {}, numbered, ""));
+  CHECK(json["next"] == nlohmann::json::parse(R"([{"token": 3, "text": null, "probability": 0.625}])"));
+  CHECK((json["loss"].is_null() && json["perplexity"].is_null() && json["tokens"] == 1));
+}
