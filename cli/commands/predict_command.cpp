@@ -26,6 +26,7 @@
 #include "datasets/tokens/tokenized_text.h"
 #include "engine/bytes.h"
 #include "engine/config/text/json_output.h"
+#include "engine/device/processor.h"
 #include "engine/findings/find_prediction_plan.h"
 #include "engine/program/prediction.h"
 #include "engine/report/memory/memory_json.h"
@@ -251,7 +252,9 @@ ExitCode predict_all(const PredictArguments& arguments, const TrainedModel& mode
                         .num_buffers = static_cast<std::size_t>(num_staged_batches(device)),
                         .num_workers = static_cast<int>(request.data.num_readers),
                         .make_memory = [&](std::int64_t num_bytes) { return device.make_host_memory(num_bytes); }});
-  const PredictionTotals totals = predict_inputs(predicting.predictor(), batches, outputs, writer);
+  const int threads = model.experiment.device.threads;
+  const PredictionTotals totals =
+      predict_inputs(predicting.predictor(), batches, outputs, writer, threads > 0 ? threads : usable_threads());
   tell_totals(arguments, totals, highest_of(predicting.executor().memory(), predicting.executor().run_peak()), findings,
               writer);
   for (const std::string& remark : stream.remarks()) tell(arguments, remark);

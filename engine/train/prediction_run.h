@@ -43,9 +43,9 @@ struct PredictionTotals {
 
 /// Predicts all that comes: a program's parameters have their values, `batches` have no more inputs than it was
 /// compiled for, and `outputs` are its. An output that is not finite is an error of its input; of a text's, what fills
-/// its last window up does not count, and one window with an error is the whole text's. Holds what one batch takes,
-/// however many there are. Throws what the three throw.
+/// its last window up does not count, and one window with an error is the whole text's. `num_threads` read the logits
+/// of texts. Holds what one batch takes, however many there are. Throws what the three throw.
 PredictionTotals predict_inputs(Predictor& predictor, InputBatches& batches, const PredictionOutputs& outputs,
-                                PredictionSink& sink);
+                                PredictionSink& sink, int num_threads = 1);
 
 }  // namespace trainer

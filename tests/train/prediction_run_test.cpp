@@ -12,6 +12,7 @@
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/make_allocator.h"
 #include "engine/program/prediction.h"
+#include "engine/train/token_losses.h"
 
 using namespace trainer;
 using Catch::Contains;
@@ -232,6 +233,41 @@ TEST_CASE("the windows of a text are one row, whatever batches they fall in, and
               Approx(model.probability(texts[t].back(), next)).epsilon(1e-12));
     }
   }
+}
+
+TEST_CASE("what tokens cost is the same for any number of threads") {
+  PredictionOutputs outputs;
+  outputs.kind = PredictedKind::next_token;
+  outputs.window_length = 50;
+  outputs.num_logits = 20000;
+  std::vector<float> numbers(static_cast<std::size_t>(2 * outputs.numbers_of_input()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 2654435761U % 1000) / 100;
+  std::vector<PredictionInput> windows(2);
+  for (PredictionInput& window : windows) {
+    std::vector<std::int32_t> tokens(50);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 397);
+    window.bytes.resize(tokens.size() * 4);
+    std::memcpy(window.bytes.data(), tokens.data(), window.bytes.size());
+  }
+  windows[0].window = {.num_tokens = 50, .behind = 19999};
+  windows[1].window.num_tokens = 7;
+  numbers[57 * 20000] = std::numeric_limits<float>::infinity();  // behind the end of the second
+  TokenLosses alone(outputs, 1), many(outputs, 5);
+  alone.compute(windows, numbers);
+  many.compute(windows, numbers);
+  for (const std::size_t w : {0, 1}) {
+    const std::span<const double> one = alone.of_window(w, windows[w].window.num_tokens);
+    const std::span<const double> other = many.of_window(w, windows[w].window.num_tokens);
+    REQUIRE(one.size() == (w == 0 ? 50 : 7));
+    CHECK(std::equal(one.begin(), one.end(), other.begin(), other.end()));
+    const std::size_t last = one.size() - 1;
+    const std::span<const float> logits = std::span<const float>(numbers).subspan((w * 50 + 3) * 20000, 20000);
+    CHECK(one[3] == token_loss(logits, 4 * 397));
+    CHECK(one[last] == (w == 0 ? token_loss(std::span<const float>(numbers).subspan(last * 20000, 20000), 19999) : 0));
+  }
+  numbers[3] = std::numeric_limits<float>::quiet_NaN();
+  many.compute(windows, numbers);
+  CHECK((std::isnan(many.of_window(0, 50)[0]) && std::isfinite(many.of_window(0, 50)[1])));
 }
 
 TEST_CASE("outputs of another model are a mistake of who calls") {
