@@ -337,12 +337,13 @@ void add_predict_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace FILE and masks where they exist");
   command->add_flag("-q,--quiet", arguments->quiet, "Print rows and mistakes only");
   command->footer(
-      "Of a text its loss is told, the mean of -ln p of its tokens, and the token that\nis likeliest behind it. A "
+      "Of a text its loss is told, the mean of -ln p of its tokens, and the token that\nis likeliest behind it; a "
       "model "
-      "of tokens reads files of them, .bin; a batch is of\nwindows, up to 1,024 or 16,384 tokens, and "
-      "data.sequence_length=64 "
-      "makes short texts\ncheaper. An input that cannot be read is a row with its error, and the exit code is\nthen 6. "
-      "Exits with 3 where it does not fit; 'plan EXPORT --predict N' tells\nbeforehand.\n\n" +
+      "of tokens reads files of them, .bin. Batches are\nof windows of data.sequence_length tokens, up to 1,024 or "
+      "16,384 "
+      "tokens;\ndata.sequence_length=64 makes short texts cheaper.\n\nAn input that cannot be read is a row with its "
+      "error, and the exit code is\nthen 6. Exits with 3 where it does not fit; 'plan EXPORT --predict N' "
+      "tells\nbeforehand.\n\n" +
       examples({"predict runs/quickstart digits/ -o rows.csv", "predict exported photo.jpg --top 5",
                 "predict runs/house-prices new.csv --json device=cpu",
                 "predict runs/shakespeare-gpt sentences.txt --lines --top 5"}));

@@ -234,6 +234,7 @@ class TextInputs final : public InputStream {
       }
       if (!paths_.next(path_, below_)) return false;
       name_ = path_;
+      check_name();
       if (!tokenizer_) {
         supply_ = std::make_unique<SuppliedFile>(path_, vocabulary_);
         return true;
@@ -244,6 +245,15 @@ class TextInputs final : public InputStream {
       }
       lines_ = std::make_unique<FileLines>(path_);
     }
+  }
+
+  /// Texts are tokens by their bytes as well, and tokens texts, so that neither would show for what it is not.
+  void check_name() const {
+    if (tokenizer_ ? is_called_tokens(path_) : is_called_text(path_))
+      throw DataError(tokenizer_ ? fmt::format("{}: is called a file of tokens, and the model takes texts", path_)
+                                 : fmt::format("{}: is called a text, and the model takes files of tokens, .bin; "
+                                               "'trainer tokenizer encode' makes one of a text",
+                                               path_));
   }
 
   /// False behind the last one of a file. DataError.

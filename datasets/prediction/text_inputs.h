@@ -36,8 +36,8 @@ bool is_called_tokens(std::string_view path);
 
 /// The windows of the texts that `paths` names, for a model that takes `input`. With `tokenizer` each file, plain or
 /// gzip, is a text, or by_line each line of it, called "FILE:LINE"; without one each is a TokenFile. A text that cannot
-/// be read, or is empty, is one input with that error; one that fails behind some of its windows ends with it.
-/// ConfigError where the tokenizer has more tokens than the model knows.
+/// be read, is empty, or is called as the other kind is, is one input with that error; one that fails behind some of
+/// its windows ends with it. ConfigError where the tokenizer has more tokens than the model knows.
 std::unique_ptr<InputStream> text_inputs(InputPaths paths, std::shared_ptr<const Tokenizer> tokenizer,
                                          const InputDescription& input, bool by_line);
 

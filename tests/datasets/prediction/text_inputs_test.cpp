@@ -206,6 +206,20 @@ TEST_CASE("a file of tokens is a text, read window by window, and ends at a toke
   CHECK_THAT(odd[1].error, Contains("is empty"));
 }
 
+TEST_CASE("a text is not read as tokens, nor tokens as a text") {
+  const DataFolder folder;
+  const std::string text = folder.write("a.txt", "abcd"), tokens = folder.write("a.bin", "abcd");
+  for (const bool are_texts : {true, false}) {
+    const std::vector<ReadWindow> windows =
+        read_windows({text, tokens}, false, are_texts ? of_bytes() : nullptr, 4, 65536);
+    REQUIRE(windows.size() == 2);
+    CHECK(windows[0].error.empty() == are_texts);
+    CHECK(windows[1].error.empty() != are_texts);
+    CHECK_THAT(windows[are_texts ? 1 : 0].error,
+               Contains(are_texts ? "is called a file of tokens" : "is called a text"));
+  }
+}
+
 TEST_CASE("a tokenizer of more tokens than the model knows is not its own") {
   const DataFolder folder;
   CHECK_THROWS_AS(read_windows({folder.write("a.txt", "a")}, false, of_bytes(), 4, 255), ConfigError);
