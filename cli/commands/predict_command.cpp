@@ -323,8 +323,7 @@ void add_predict_command(CLI::App& app, Action& action) {
       ->required()
       ->type_name("...");
   command->add_option("-o,--output", arguments->output, "Write rows there instead of stdout")->type_name("FILE");
-  command
-      ->add_option("--top", arguments->rows.top, "The K likeliest classes instead of all probabilities, or next tokens")
+  command->add_option("--top", arguments->rows.top, "The K likeliest classes or tokens, not all classes")
       ->type_name("K")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_flag("--lines", arguments->lines, "Of texts: each line is an input, FILE:LINE");
@@ -337,13 +336,12 @@ void add_predict_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace FILE and masks where they exist");
   command->add_flag("-q,--quiet", arguments->quiet, "Print rows and mistakes only");
   command->footer(
-      "Of a text its loss is told, the mean of -ln p of its tokens, and the token that\nis likeliest behind it; a "
-      "model "
-      "of tokens reads files of them, .bin. Batches are\nof windows of data.sequence_length tokens, up to 1,024 or "
-      "16,384 "
-      "tokens;\ndata.sequence_length=64 makes short texts cheaper.\n\nAn input that cannot be read is a row with its "
-      "error, and the exit code is\nthen 6. Exits with 3 where it does not fit; 'plan EXPORT --predict N' "
-      "tells\nbeforehand.\n\n" +
+      "Of a text its loss is told, the mean of -ln p of its tokens, and the likeliest\ntoken behind it; a batch is of "
+      "windows of data.sequence_length tokens, of which\nfewer make short texts cheaper. An input that cannot be read "
+      "is a "
+      "row with its\nerror, and the exit code is then 6. Exits with 3 where it does not fit; 'plan\nEXPORT --predict "
+      "N' "
+      "tells beforehand.\n\n" +
       examples({"predict runs/quickstart digits/ -o rows.csv", "predict exported photo.jpg --top 5",
                 "predict runs/house-prices new.csv --json device=cpu",
                 "predict runs/shakespeare-gpt sentences.txt --lines --top 5"}));
