@@ -114,6 +114,11 @@ void require_next_token_model(const Experiment& experiment, const DataDescriptio
             "predicted of texts",
             prediction.shape.to_string()),
         "a model of tokens with loss cross_entropy, such as configs/models/gpt2.yaml");
+  if (const std::int64_t vocabulary = data.inputs.front().num_indices; prediction.shape[2] < vocabulary)
+    throw located_error(
+        experiment.layers.back().location,
+        fmt::format("the model has logits of {} tokens, and its data has {}", prediction.shape[2], vocabulary),
+        fmt::format("a last layer with {} outputs", vocabulary));
   check_tokens_stand_alone(graph,
                            {"sees the tokens behind each, which it is to predict, and so cannot tell of a text",
                             "does not treat each token by itself and may see those that it is to predict, so the model "

@@ -20,8 +20,9 @@ namespace trainer {
 Graph build_generation_graph(const Experiment& experiment, std::int64_t num_tokens);
 
 /// Throws ConfigError that points at a layer, where what a model says behind a token of a text depends on what stands
-/// behind that token, or is no choice of the next one: then nothing can be told of the text, since the token to be
-/// guessed is seen, and so is what fills a window up. `data`: what the model takes, a window of tokens.
+/// behind that token, or is no choice of the next one, of all that the data has: then nothing can be told of the text,
+/// since the token to be guessed is seen, and so is what fills a window up. `data`: what the model takes, a window of
+/// tokens.
 void require_next_token_model(const Experiment& experiment, const DataDescription& data);
 
 /// Replaces attention by attention to caches of `length` tokens, which are Graph::kept together with the prediction,

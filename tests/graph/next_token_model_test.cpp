@@ -46,6 +46,8 @@ TEST_CASE("a model that sees what it is to guess is refused at the layer") {
   CHECK_THAT(of_layers(attention),
              Contains("test.yaml:2:") && Contains("sees the tokens behind each") && Contains("causal: true"));
   CHECK_THAT(refusal_of_model(gpt, "", ", document_token: 1, mask_token: 2"), Contains("data.mask_token"));
+  CHECK_THAT(of_layers("{embedding: {num: 50, dim: 4}}, {linear: {out: 49}}"),
+             Contains("test.yaml:2:") && Contains("logits of 49 tokens, and its data has 50"));
   CHECK_THAT(of_layers("{embedding: {num: 50, dim: 4}}, flatten, {linear: {out: 50}}"),
              Contains("test.yaml:2:") && Contains("no logits of a next token behind each token"));
 }
