@@ -130,8 +130,8 @@ TEST_CASE("the likeliest token is the one that is written, and keys say how many
         folder.done({"generate", folder.run(), "--prompt", begin, "--temperature", "0", "--tokens", "1", "-q"}).out;
     std::vector<std::string> rows;
     for (const std::string& model : {folder.run(), folder / "exported"})
-      for (const char* length : {"16", "8", "40"}) {
-        const nlohmann::json told = folder.told({model, file, std::string("data.sequence_length=") + length}).front();
+      for (const char* seen : {"16", "8", "40"}) {
+        const nlohmann::json told = folder.told({model, file, std::string("data.sequence_length=") + seen}).front();
         CHECK(begin + told["next"][0]["text"].get<std::string>() + "\n" == written);
         CHECK(told["tokens"] == begin.size());
         rows.push_back(told.dump());
@@ -142,6 +142,10 @@ TEST_CASE("the likeliest token is the one that is written, and keys say how many
       run_trainer({"predict", folder / "exported", folder / "begin.txt", "data.sequence_length=41"});
   CHECK(longer.exit_code == 2);
   CHECK_THAT(longer.err, Contains("40 places"));
+  // What a run was given is no file, of which a line could be shown.
+  const ProcessResult of_run = run_trainer({"predict", folder.run(), folder / "begin.txt", "data.sequence_length=41"});
+  CHECK(of_run.exit_code == 2);
+  CHECK_THAT(of_run.err, Contains("40 places") && !Contains("state.json") && !Contains("^"));
 }
 
 TEST_CASE("rows of texts are told with what is wrong, to the end") {

@@ -139,7 +139,7 @@ TrainedModel read_run(const std::string& path, const std::vector<std::string>& o
   model.weights_file = initial_weights_file(path);
   const std::string folder = fs::path(model.weights_file).parent_path().string();
   const Checkpoint checkpoint = read_checkpoint(folder);
-  model.experiment = parse_experiment(checkpoint.given_config(), folder + "/state.json", overrides);
+  model.experiment = parse_experiment(checkpoint.given_config(), folder, overrides);
   model.preprocessing = checkpoint.state.preprocessing;
   model.data = describe_inputs(model.experiment.data, model.experiment.seed, model.preprocessing);
   return model;
