@@ -68,7 +68,10 @@ bool InputPaths::next(std::string& path, std::string& below) {
         if (line.ends_with('\r')) line.pop_back();
         of_line_.reset();
         file_of_line_ = 0;
-        if (!line.empty()) of_line_ = source_of(line);
+        if (line.empty()) continue;
+        path = line;
+        below.clear();
+        of_line_ = source_of(line);
         continue;
       }
     }

@@ -24,7 +24,9 @@ class InputPaths {
   /// folder that cannot be read, ConfigError where `-` is there twice.
   InputPaths(const std::vector<std::string>& arguments, IsWanted is_wanted, NextLine next_line);
 
-  /// The next file, and its path below the folder it was found in, or its name; false where there is none.
+  /// The next file, and its path below the folder it was found in, or its name; false where there is none. Throws
+  /// DataError for a folder that a line names and that cannot be read: `path` is its own then, and the next call goes
+  /// on behind it.
   bool next(std::string& path, std::string& below);
   /// Whether a list of paths is among the arguments, so that what comes is not known.
   bool has_lines() const;

@@ -9,7 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "datasets/image_files.h"
 #include "datasets/input_file.h"
+#include "datasets/prediction/sample_inputs.h"
 #include "datasets/text/text_cut.h"
 #include "datasets/text/text_encoder.h"
 #include "datasets/tokens/token_file.h"
@@ -22,10 +24,10 @@ namespace {
 
 constexpr std::size_t text_piece_bytes = std::size_t{1} << 20;
 
-DataError too_long(const std::string& name, const std::string& file) {
+DataError too_long_file(const std::string& path) {
   return DataError(
-      fmt::format("{}: a text has at most {} here; 'trainer eval RUN --data {}' tells the loss of a longer one", name,
-                  format_bytes(most_text_bytes), file));
+      fmt::format("{}: a text has at most {} here; 'trainer eval RUN --data {}' tells the loss of a longer one", path,
+                  format_bytes(most_text_bytes), path));
 }
 
 /// The tokens of one text, from its begin on.
@@ -112,14 +114,14 @@ class SuppliedText final : public TokenSupply {
 std::string read_text(const std::string& path) {
   InputFile file(path);
   const auto most = static_cast<std::size_t>(most_text_bytes);
-  if (!file.compressed() && file.largest_size() > most) throw too_long(path, path);
+  if (!file.compressed() && file.largest_size() > most) throw too_long_file(path);
   std::string text;
   while (true) {
     const std::size_t size = text.size();
     text.resize(size + text_piece_bytes);
     const std::size_t got = file.read(reinterpret_cast<std::byte*>(text.data()) + size, text_piece_bytes);
     text.resize(size + got);
-    if (text.size() > most) throw too_long(path, path);
+    if (text.size() > most) throw too_long_file(path);
     if (got < text_piece_bytes) return text;
   }
 }
@@ -232,8 +234,7 @@ class TextInputs final : public InputStream {
         if (open_line()) return true;
         continue;
       }
-      if (!paths_.next(path_, below_)) return false;
-      name_ = path_;
+      if (!next_path()) return false;
       check_name();
       if (!tokenizer_) {
         supply_ = std::make_unique<SuppliedFile>(path_, vocabulary_);
@@ -247,13 +248,32 @@ class TextInputs final : public InputStream {
     }
   }
 
-  /// Texts are tokens by their bytes as well, and tokens texts, so that neither would show for what it is not.
+  /// False behind the last one. DataError for a folder that cannot be read, which has a name then, too.
+  bool next_path() {
+    try {
+      if (!paths_.next(path_, below_)) return false;
+    } catch (const DataError&) {
+      name_ = path_;
+      throw;
+    }
+    name_ = path_;
+    return true;
+  }
+
+  /// Any bytes are a text, and most are tokens, so that a file would not show for what it is not.
   void check_name() const {
-    if (tokenizer_ ? is_called_tokens(path_) : is_called_text(path_))
-      throw DataError(tokenizer_ ? fmt::format("{}: is called a file of tokens, and the model takes texts", path_)
-                                 : fmt::format("{}: is called a text, and the model takes files of tokens, .bin; "
-                                               "'trainer tokenizer encode' makes one of a text",
-                                               path_));
+    if (!tokenizer_ && is_called_text(path_))
+      throw DataError(
+          fmt::format("{}: is called a text, and the model takes files of tokens, .bin; "
+                      "'trainer tokenizer encode' makes one of a text",
+                      path_));
+    const char* called = nullptr;
+    if (tokenizer_ && is_called_tokens(path_)) called = "a file of tokens";
+    if (is_called_image(path_)) called = "an image";
+    if (is_called_array(path_)) called = "an array";
+    if (called != nullptr)
+      throw DataError(fmt::format("{}: is called {}, and the model takes {}", path_, called,
+                                  tokenizer_ ? "texts" : "files of tokens, .bin"));
   }
 
   /// False behind the last one of a file. DataError.
@@ -275,7 +295,8 @@ class TextInputs final : public InputStream {
       return false;
     }
     name_ = fmt::format("{}:{}", path_, number);
-    if (found == FileLines::Next::too_long) throw too_long(name_, path_);
+    if (found == FileLines::Next::too_long)
+      throw DataError(fmt::format("{}: a line has at most {} here", name_, format_bytes(most_text_bytes)));
     supply_ = std::make_unique<SuppliedText>(std::move(line), *encoder_, *cut_);
     return true;
   }

@@ -23,8 +23,8 @@ namespace trainer {
 // which no token in front of it sees.
 //
 // Each window is an input of the stream, those of a text one behind the other, and the last says so. A text is encoded
-// a stretch at a time (Note [Texts in stretches] in datasets/text/text_cut.h), so its bytes are held and never all of
-// its tokens; of a file of tokens one window is.
+// a stretch at a time where its tokenizer is known to allow it (Note [Texts in stretches] in datasets/text/text_cut.h):
+// its bytes are held, and the tokens of a stretch. Of a file of tokens one window is.
 
 /// Texts in memory, and lines, are of at most so many bytes.
 inline constexpr std::int64_t most_text_bytes = std::int64_t{64} << 20;
@@ -36,8 +36,9 @@ bool is_called_tokens(std::string_view path);
 
 /// The windows of the texts that `paths` names, for a model that takes `input`. With `tokenizer` each file, plain or
 /// gzip, is a text, or by_line each line of it, called "FILE:LINE"; without one each is a TokenFile. A text that cannot
-/// be read, is empty, or is called as the other kind is, is one input with that error; one that fails behind some of
-/// its windows ends with it. ConfigError where the tokenizer has more tokens than the model knows.
+/// be read, is empty, or has a name of something else (the other kind, an image, an array), is one input with that
+/// error; one that fails behind some of its windows ends with it. ConfigError where the tokenizer has more tokens than
+/// the model knows.
 std::unique_ptr<InputStream> text_inputs(InputPaths paths, std::shared_ptr<const Tokenizer> tokenizer,
                                          const InputDescription& input, bool by_line);
 

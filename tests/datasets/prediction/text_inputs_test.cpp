@@ -161,7 +161,7 @@ TEST_CASE("a text that is too long is told how it is judged, and the lines behin
   const std::vector<ReadWindow> lines = read_windows({file}, true, of_bytes(), 16);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].tokens == "short");
-  CHECK((lines[1].name == file + ":2" && !lines[1].error.empty()));
+  CHECK(lines[1].error == file + ":2: a line has at most 64.00 MiB here");
   CHECK((lines[2].tokens == "last" && lines[2].name == file + ":3"));
 }
 
@@ -218,6 +218,42 @@ TEST_CASE("a text is not read as tokens, nor tokens as a text") {
     CHECK_THAT(windows[are_texts ? 1 : 0].error,
                Contains(are_texts ? "is called a file of tokens" : "is called a text"));
   }
+}
+
+TEST_CASE("images and arrays are neither texts nor tokens") {
+  const DataFolder folder;
+  for (const char* name : {"a.PNG", "a.npy", "train-images.idx3-ubyte.gz"}) {
+    const std::string file = folder.write(name, "abcd"), plain = folder.write("named", "abcd");
+    for (const bool are_texts : {true, false}) {
+      const std::vector<ReadWindow> windows =
+          read_windows({file, plain}, false, are_texts ? of_bytes() : nullptr, 4, 65536);
+      REQUIRE(windows.size() == 2);
+      CHECK_THAT(windows[0].error, Contains(file + ": is called a") && Contains(are_texts ? "takes texts" : ".bin"));
+      CHECK(windows[1].error.empty());
+    }
+  }
+}
+
+TEST_CASE("a folder that a line names and that cannot be read is one input under its name") {
+  const DataFolder folder;
+  const std::string deep = folder.path("deep"), file = folder.write("a.txt", "abc");
+  std::string nested = deep;
+  for (int i = 0; i < 66; ++i) nested += "/d";
+  std::filesystem::create_directories(nested);
+  std::vector<std::string> lines = {file, deep, file};
+  InputPaths paths({"-"}, is_called_text, [&lines, next = std::size_t{0}](std::string& line) mutable {
+    if (next == lines.size()) return false;
+    line = lines[next++];
+    return true;
+  });
+  const std::unique_ptr<InputStream> stream = text_inputs(std::move(paths), of_bytes(), windows_of(4, 256), false);
+  std::vector<std::string> told, failed;
+  for (PredictionInput input; stream->next(input); input.restart(input.number + 1)) {
+    told.push_back(input.name);
+    if (!input.error.empty()) failed.push_back(input.name);
+  }
+  CHECK(told == lines);
+  CHECK(failed == std::vector<std::string>{deep});
 }
 
 TEST_CASE("a tokenizer of more tokens than the model knows is not its own") {
