@@ -201,7 +201,10 @@ void tell(const PredictArguments& arguments, const std::string& text) {
 
 void tell_totals(const PredictArguments& arguments, const PredictionTotals& totals, const StepMemory& memory,
                  const PredictionPlanFindings& findings, PredictionWriter& writer) {
-  const double rate = totals.seconds > 0 ? static_cast<double>(totals.num_inputs) / totals.seconds : 0;
+  const auto rate_of = [&](std::int64_t count) {
+    return totals.seconds > 0 ? static_cast<double>(count) / totals.seconds : 0;
+  };
+  const double rate = rate_of(totals.num_inputs);
   const bool are_texts = findings.window_length > 0;
   if (arguments.json) {
     nlohmann::ordered_json event{{"event", "predictions"}, {"inputs", totals.num_inputs}, {"errors", totals.num_bad}};
@@ -217,8 +220,7 @@ void tell_totals(const PredictArguments& arguments, const PredictionTotals& tota
   const std::string counted = format_number_of(totals.num_inputs, are_texts ? "text" : "input") +
                               (are_texts ? fmt::format(" of {}", format_number_of(totals.num_tokens, "token")) : "");
   const std::string speed =
-      are_texts ? samples_per_second_text(static_cast<double>(totals.num_tokens) / totals.seconds) + " tokens"
-                : samples_per_second_text(rate);
+      are_texts ? samples_per_second_text(rate_of(totals.num_tokens)) + " tokens" : samples_per_second_text(rate);
   tell(arguments,
        fmt::format("{} in {}{}: {}/s, waiting for data {}. Reserved {}.", counted, step_time_text(totals.seconds),
                    totals.num_bad > 0 ? fmt::format(", {} with an error", format_count(totals.num_bad)) : "", speed,
@@ -338,10 +340,8 @@ void add_predict_command(CLI::App& app, Action& action) {
   command->footer(
       "Of a text its loss is told, the mean of -ln p of its tokens, and the likeliest\ntoken behind it; a batch is of "
       "windows of data.sequence_length tokens, of which\nfewer make short texts cheaper. An input that cannot be read "
-      "is a "
-      "row with its\nerror, and the exit code is then 6. Exits with 3 where it does not fit; 'plan\nEXPORT --predict "
-      "N' "
-      "tells beforehand.\n\n" +
+      "is a row with its\nerror, and the exit code is then 6. Exits with 3 where it does not fit; 'plan\nEXPORT "
+      "--predict N' tells beforehand.\n\n" +
       examples({"predict runs/quickstart digits/ -o rows.csv", "predict exported photo.jpg --top 5",
                 "predict runs/house-prices new.csv --json device=cpu",
                 "predict runs/shakespeare-gpt sentences.txt --lines --top 5"}));
