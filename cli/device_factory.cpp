@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -64,7 +65,8 @@ std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::stri
   return nullptr;
 }
 
-std::unique_ptr<Device> make_cpu(const DeviceConfig& config) {
+/// Ranks on one machine share its processors.
+std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_local) {
   constexpr int most_for_each = 16;
   const int most = most_for_each * usable_threads();
   if (config.threads > most) {
@@ -73,7 +75,8 @@ std::unique_ptr<Device> make_cpu(const DeviceConfig& config) {
                                     format_number_of(usable_threads(), "thread")),
                         fmt::format("at most {} here", most));
   }
-  return make_cpu_device(config.threads);
+  if (config.threads > 0 || num_local == 1) return make_cpu_device(config.threads);
+  return make_cpu_device(static_cast<int>(std::max<std::int64_t>(usable_threads() / num_local, 1)));
 }
 
 std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
@@ -83,7 +86,7 @@ std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
     if (std::unique_ptr<Device> device = try_cuda_devices(experiment, problem)) return device;
   if (!problem.empty() && shows_gpu())
     write_text(stderr, fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem));
-  return make_cpu(experiment.device);
+  return make_cpu(experiment.device, ranks_here(experiment.parallel));
 }
 
 }  // namespace
@@ -93,7 +96,7 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
     case DeviceType::automatic:
       return make_best_device(experiment);
     case DeviceType::cpu:
-      return make_cpu(experiment.device);
+      return make_cpu(experiment.device, ranks_here(experiment.parallel));
     case DeviceType::cuda:
       return make_cuda_device(experiment);
   }

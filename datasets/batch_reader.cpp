@@ -13,7 +13,8 @@ BatchReader::BatchReader(const Dataset& dataset, const Sampler& sampler, const B
   require_internal(options.num_buffers >= 1 && options.num_workers >= 1, "a reader has a buffer and who fills it");
   require_internal(sampler.num_samples() == dataset.size(), "a sampler counts the samples of its dataset");
   require_internal(!options.endless || sampler.num_batches() > 0, "an endless reader has batches");
-  const std::int64_t batch_size = sampler.batch_size();
+  // A part of a batch may have no samples, and memory has a byte.
+  const std::int64_t batch_size = std::max<std::int64_t>(sampler.batch_size(), 1);
   const auto make_memory = [&](std::int64_t num_bytes) {
     return make_batch_memory(options.make_memory, num_bytes, "a batch of samples that is read ahead");
   };
@@ -86,6 +87,7 @@ bool BatchReader::open_next_batch() {
   buffer.batch = {buffer.fields, num_samples};
   ++num_opened_;
   ++position_.batch;
+  if (num_samples == 0) filled_.notify_one();  // there is nothing to read
   return true;
 }
 

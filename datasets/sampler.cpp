@@ -12,7 +12,7 @@ namespace trainer {
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   require_internal(options.num_samples >= 0 && options.num_samples <= std::numeric_limits<std::uint32_t>::max() &&
-                       options.batch_size >= 1,
+                       options.batch_size >= 1 && options.rank >= 0 && options.rank < options.num_ranks,
                    "a sampler has samples and a batch size");
   if (options.drop_last && options.num_samples < options.batch_size)
     throw ConfigError(
@@ -27,8 +27,8 @@ std::int64_t Sampler::num_batches() const {
   return (options_.num_samples + options_.batch_size - 1) / options_.batch_size;
 }
 
-std::int64_t Sampler::size_of_batch(std::int64_t batch) const {
-  return std::min(options_.batch_size, options_.num_samples - begin_of_batch(batch));
+std::int64_t Sampler::whole_size(std::int64_t batch) const {
+  return std::min(options_.batch_size, options_.num_samples - begin_of_whole_batch(batch));
 }
 
 void Sampler::shuffle_in_windows(std::uint32_t epoch, std::vector<std::uint32_t>& order) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/batch_part.h"
 #include "engine/errors.h"
 
 namespace trainer {
@@ -15,6 +16,8 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   /// Above 0, with `shuffle`: samples that lie near each other stay near in the order: Note [Windows of samples].
   std::int64_t shuffle_window = 0;
+  /// Which part of each batch it gives: Note [Parts of a batch] in engine/batch_part.h.
+  std::int64_t num_ranks = 1, rank = 0;
 };
 
 // Note [Windows of samples]
@@ -32,19 +35,27 @@ class Sampler {
   explicit Sampler(const SamplerOptions& options);
 
   std::int64_t num_samples() const { return options_.num_samples; }
-  /// Samples of a full batch, at most num_samples().
-  std::int64_t batch_size() const { return options_.batch_size; }
+  /// Samples of the largest part of a batch that it gives, at most num_samples().
+  std::int64_t batch_size() const { return part_of(options_.batch_size).count; }
   /// Batches of an epoch.
   std::int64_t num_batches() const;
-  /// Samples of one batch: batch_size() or, for an odd last batch, the remainder.
-  std::int64_t size_of_batch(std::int64_t batch) const;
-  /// First position of a batch in the order of its epoch.
-  std::int64_t begin_of_batch(std::int64_t batch) const { return batch * options_.batch_size; }
+  /// Samples that it gives of one batch, of all ranks' batch_size or, for an odd last batch, the remainder.
+  std::int64_t size_of_batch(std::int64_t batch) const { return part_of(whole_size(batch)).count; }
+  /// Their first position in the order of the epoch.
+  std::int64_t begin_of_batch(std::int64_t batch) const {
+    return begin_of_whole_batch(batch) + part_of(whole_size(batch)).begin;
+  }
+  /// That of the batch that all ranks share.
+  std::int64_t begin_of_whole_batch(std::int64_t batch) const { return batch * options_.batch_size; }
 
   /// The order of an epoch, num_samples() indices; `order` is reused.
   void order_of_epoch(std::int64_t epoch, std::vector<std::uint32_t>& order) const;
 
  private:
+  BatchPart part_of(std::int64_t num_samples) const {
+    return part_of_batch(num_samples, options_.num_ranks, options_.rank);
+  }
+  std::int64_t whole_size(std::int64_t batch) const;
   void shuffle_in_windows(std::uint32_t epoch, std::vector<std::uint32_t>& order) const;
 
   SamplerOptions options_;

@@ -66,6 +66,12 @@ class DeviceError : public Error {
   explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}
 };
 
+/// Another rank of this run has ended, or does not answer; it exits as that one did, where that is known.
+class RankError : public Error {
+ public:
+  RankError(ExitCode code, const std::string& message) : Error(code, message) {}
+};
+
 /// The system has no memory left that this process asked for beside a device's allocator. (Memory that an allocator
 /// cannot serve is an OutOfMemory.)
 class HostOutOfMemory : public Error {

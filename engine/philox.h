@@ -24,9 +24,11 @@ struct PhiloxStream {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;
   std::uint32_t step = 0;
+  std::uint64_t first_block = 0;  ///< that block 0 stands for
 
   /// The four words of elements 4·block … 4·block + 3.
   constexpr std::array<std::uint32_t, 4> words(std::uint64_t block) const {
+    block += first_block;
     return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   }

@@ -20,6 +20,7 @@ LAYERS = [
     ["engine/ops"],
     ["engine/graph"],
     ["engine/device"],
+    ["engine/ranks"],
     ["engine/program"],
     ["engine/plan"],
     ["engine/plan/search"],

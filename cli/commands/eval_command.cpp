@@ -17,6 +17,7 @@
 #include "datasets/dataset.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/override_text.h"
+#include "engine/config/stages.h"
 #include "engine/findings/find_evaluation.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/run/evaluation_report.h"
@@ -137,6 +138,7 @@ Experiment load_for_evaluation(const EvalArguments& arguments) {
         merged_overrides(overrides, overrides_of_data(experiment_of(arguments, overrides).data, arguments.data));
   Experiment experiment = experiment_of(arguments, overrides);
   if (!arguments.weights.empty()) experiment.weights.file = arguments.weights;
+  leave_ranks(experiment);
   if (experiment.weights.file.empty())
     throw ConfigError(fmt::format(
         "{} names no weights to evaluate: give a run's folder in its place, or --weights with a safetensors file, or "

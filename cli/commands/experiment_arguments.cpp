@@ -59,6 +59,7 @@ Experiment ExperimentArguments::load_one() const {
   if (!experiment.stages.empty())
     throw ConfigError(
         fmt::format("{} has several stages: --stage says which, one of {}", config_path, stage_names(experiment)));
+  leave_ranks(experiment);
   return experiment;
 }
 
@@ -78,6 +79,11 @@ Experiment ExperimentArguments::load() const try {
   throw ConfigError(fmt::format("{}\n  several values are a sweep: '{}'; without --plan-only it runs them", message,
                                 trainer_command(shell_words(sweep))),
                     error.diagnostics());
+}
+
+void add_ranks(ExperimentArguments& arguments, std::int64_t num_ranks) {
+  if (num_ranks == 0) return;
+  arguments.overrides = merged_overrides(arguments.overrides, {fmt::format("parallel.data={}", num_ranks)});
 }
 
 std::vector<std::string> ExperimentArguments::words(const std::string& command) const {

@@ -25,10 +25,13 @@ struct ExperimentArguments {
   void add_stage_to(CLI::App& command);
   /// The stage that --stage names, or the whole. Throws ConfigError with every mistake.
   Experiment load() const;
-  /// The same for what looks at one stage alone: ConfigError where there are several and none is named.
+  /// The same for what one process does with one stage: ConfigError where there are several and none is named.
   Experiment load_one() const;
   /// "COMMAND CONFIG key=value …", to paste.
   std::vector<std::string> words(const std::string& command) const;
 };
+
+/// What --ranks adds to them; 0: it was not given.
+void add_ranks(ExperimentArguments& arguments, std::int64_t num_ranks);
 
 }  // namespace trainer

@@ -42,6 +42,7 @@ struct PlanArguments {
   std::string gpu, capacity;                  ///< as given, with commas
   std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
   std::int64_t text_length = 0;               ///< --generate; 0: a run is planned
+  std::int64_t num_ranks = 0;                 ///< --ranks; 0: not given
   std::string batch_size;                     ///< --predict, a number or `auto`; empty: a run is planned
   bool json = false, quiet = false, words = false, verify = false, full = false;
 
@@ -141,7 +142,7 @@ ExitCode plan_one(const PlanArguments& arguments) {
   if (arguments.words && !arguments.json && !arguments.quiet)
     write_text(stdout, fmt::format("\nWords\n{}", memory_glossary(style_for(stdout))));
   if (findings.verification && !findings.verification->is_equal()) return ExitCode::unexpected;
-  return findings.plan.fits ? ExitCode::done : ExitCode::does_not_fit;
+  return findings.fits() ? ExitCode::done : ExitCode::does_not_fit;
 }
 
 ExitCode plan_stages(const PlanArguments& arguments) {
@@ -216,6 +217,7 @@ ExitCode plan_predictions(const PlanArguments& arguments) {
 
 ExitCode plan(PlanArguments arguments) {
   if (asks_for_list(arguments)) return list_profiles(arguments);
+  add_ranks(arguments.experiment, arguments.num_ranks);
   arguments.gpus = written_out(split("--gpu", arguments.gpu));
   arguments.capacities = split("--capacity", arguments.capacity);
   if (arguments.text_length > 0 && !arguments.batch_size.empty())
@@ -247,6 +249,9 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
       ->type_name("N")
       ->check(whole_number_or_auto(most_asked_batch));
+  command->add_option("--ranks", arguments->num_ranks, "Plan N processes that train together: parallel.data=N")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, most_ranks));
   command->add_flag("--verify", arguments->verify, "Also run two steps here, and compare bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");

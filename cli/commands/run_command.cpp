@@ -15,6 +15,8 @@
 #include "cli/commands/predict_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/interrupt_signals.h"
+#include "cli/rank_launcher.h"
+#include "cli/ranks.h"
 #include "cli/terminal/diagnostic_log.h"
 #include "cli/terminal/event_fanout.h"
 #include "cli/terminal/failure_sink.h"
@@ -50,6 +52,7 @@ struct RunArguments {
   std::optional<std::string> weights;
   std::int64_t log_every = 0;
   bool json = false, quiet = false, verbose = false, full = false;
+  std::int64_t num_ranks = 0;  ///< --ranks; 0: not given
 };
 
 /// What the flag without a value stands for.
@@ -175,17 +178,53 @@ std::string resumption_of(const RunArguments& arguments, const ExperimentArgumen
   return trainer_command(shell_words(words));
 }
 
+/// With as many ranks as --ranks or what started this process says, where the configuration says nothing.
+Experiment load_ranks(ExperimentArguments& given, std::int64_t asked) {
+  Experiment experiment = given.load();
+  const std::optional<RankEnvironment> environment = rank_environment();
+  const std::int64_t num_ranks = asked > 0 ? asked : environment ? environment->size : 1;
+  if (num_ranks == 1 || experiment.parallel.data > 1) return experiment;
+  add_ranks(given, num_ranks);
+  return given.load();
+}
+
+ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& given, const Experiment& experiment,
+                  Ranks& ranks, DiagnosticLog& log);
+
 ExitCode run(const RunArguments& arguments) {
   if (arguments.weights && !arguments.resume.empty())
     throw ConfigError("--resume goes on with the weights of its checkpoint: leave --weights out");
   bound_spinning();
   DiagnosticLog log(arguments.verbose);
-  const ExperimentArguments given = with_weights(arguments.experiment, arguments.weights);
-  const Experiment experiment = given.load();
+  ExperimentArguments given = with_weights(arguments.experiment, arguments.weights);
+  Experiment experiment = load_ranks(given, arguments.num_ranks);
   log.info(fmt::format("read {}", given.config_path));
+  Ranks ranks(experiment, arguments.num_ranks);
+  if (ranks.are_to_be_started()) return launch_ranks(ranks.size());
+  ranks.prepare(experiment);
+  try {
+    ranks.meet(experiment);
+    const ExitCode code = run_rank(arguments, given, experiment, ranks, log);
+    if (code == ExitCode::out_of_memory) ranks.tell_end(code, "ran out of memory");
+    return code;
+  } catch (const RankError& error) {
+    if (!ranks.leads()) return error.exit_code();  // rank 0 tells of it
+    throw;
+  } catch (const Error& error) {
+    if (ranks.tell_end(error.exit_code(), error.what())) return error.exit_code();  // likewise
+    throw;
+  } catch (const std::exception& error) {
+    ranks.tell_end(ExitCode::unexpected, error.what());
+    throw;
+  }
+}
+
+ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& given, const Experiment& experiment,
+                  Ranks& ranks, DiagnosticLog& log) {
   const std::unique_ptr<Device> device = make_device(experiment);
+  ranks.reach(*device);
   log.info(fmt::format("device {}: {}", device->kind(), device->name()));
-  if (predicts(arguments, experiment)) {
+  if (ranks.leads() && predicts(arguments, experiment)) {
     // A run that is in the way is told of before the files that are predicted.
     if (arguments.resume.empty())
       choose_start(RunDirectory(experiment.output), experiment.config_path, arguments.options);
@@ -205,16 +244,17 @@ ExitCode run(const RunArguments& arguments) {
   options.resume = !arguments.resume.empty();
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
   options.resumption = resumption_of(arguments, given);
+  options.ranks = ranks.communicator();
 
   Interruption interruption;
-  EventFileSink event_file(experiment.output);
+  EventFileSink event_file(folder_of_rank(experiment.output, ranks.rank()));
   JsonLinesSink json_lines(stdout);
   ProgressSink progress({can_redraw(stdout), arguments.log_every > 0 ? arguments.log_every : experiment.train.log_every,
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.stages.empty() && experiment.train.batch_size.is_automatic(), arguments.full});
   FailureSink failure(
-      {given.config_path, given.overrides, options.from_stage, options.until_stage, arguments.json, arguments.full,
-       RunDirectory(experiment.output), style_for(stderr),
+      {given.config_path, given.overrides, options.from_stage, options.until_stage, ranks.rank(), arguments.json,
+       arguments.full, RunDirectory(experiment.output), style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, description), description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.
@@ -223,9 +263,9 @@ ExitCode run(const RunArguments& arguments) {
        }});
   EventFanout events;
   events.add(event_file);
-  if (arguments.json)
+  if (arguments.json && ranks.leads())
     events.add(json_lines);
-  else if (!arguments.quiet)
+  else if (!arguments.quiet && ranks.leads())
     events.add(progress);
   events.add(failure);
 
@@ -235,13 +275,13 @@ ExitCode run(const RunArguments& arguments) {
     return run_training(experiment, std::move(data), *device, options, interruption, events);
   }();
   failure.leave_report();
-  if (status == RunStatus::interrupted) {
+  if (status == RunStatus::interrupted && ranks.leads()) {
     std::vector<std::string> words = given.words("run");
     words.emplace_back("--resume");
     if (!options.until_stage.empty()) words.insert(words.end(), {"--until", options.until_stage});
     write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
   }
-  if (status == RunStatus::done && predicts(arguments, experiment))
+  if (status == RunStatus::done && ranks.leads() && predicts(arguments, experiment))
     return predict_behind(arguments, experiment, *device);
   return exit_code_of(status);
 }
@@ -276,6 +316,11 @@ void add_run_command(CLI::App& app, Action& action) {
         const bool positive = CLI::detail::lexical_cast(text, number) && number > 0;
         return positive ? std::string() : fmt::format("'{}' is not an integer of at least 1", text);
       });
+  command
+      ->add_option("--ranks", arguments->num_ranks,
+                   "Train with N processes on this machine; each takes its part of every batch")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, most_ranks));
   command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->add_flag("--full", arguments->full, "Print tables of weights and an out-of-memory whole");

@@ -20,6 +20,7 @@ class FailureSink final : public EventSink {
     std::string config_path;  ///< as the run was started
     std::vector<std::string> overrides;
     std::string from_stage, until_stage;
+    std::int64_t rank = 0;  ///< of the others than rank 0 only what they alone can tell is told
     bool brief = false;
     bool full = false;  ///< the out-of-memory report whole, and not only in its file
     RunDirectory directory;

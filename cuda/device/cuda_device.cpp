@@ -141,6 +141,10 @@ Kernel& CudaDevice::prepare(const Op& op) {
   return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
 }
 
+void CudaDevice::set_communicator(Communicator&) {
+  throw DeviceError("ranks of GPUs do not reach one another yet; set device: cpu, or parallel.data: 1");
+}
+
 void CudaDevice::drop_updates() {
   std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
 }

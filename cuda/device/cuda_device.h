@@ -41,6 +41,7 @@ class CudaDevice final : public Device {
 
   Kernel& prepare(const Op& op) override;
   void drop_updates() override;
+  void set_communicator(Communicator& communicator) override;
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override;
   /// What is free, without what the libraries will take for kernels that they load when they first run.

@@ -194,7 +194,9 @@ __device__ __forceinline__ float kept_factor(const AttentionSizes& sizes, const 
 
 __device__ __forceinline__ PhiloxStream philox_of(const AttentionSizes& sizes, const StepScalars* scalars) {
   if (!sizes.drops) return {};
-  return {scalars->seed, sizes.philox_stream, scalars->pass};
+  const std::int64_t blocks_of_sample = sizes.heads * sizes.keys * ((sizes.queries + 3) / 4);
+  return {scalars->seed, sizes.philox_stream, scalars->pass,
+          static_cast<std::uint64_t>(scalars->first_sample * blocks_of_sample)};
 }
 
 /// Fills the first part of a workspace; returns it, null where nothing is rotated.

@@ -12,15 +12,22 @@ constexpr int dropout_words = 4;  // of one Philox block, drawn by one thread
 template <typename T, bool packed>
 __global__ void __launch_bounds__(elementwise_threads)
     dropout_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
-                   const T* x, T* y, std::int64_t count) {
+                   const T* x, T* y, std::int64_t of_sample, std::int64_t count) {
   wait_for_earlier_kernels();
   const std::int64_t block = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
   const std::int64_t first = block * dropout_words;
   if (first >= count) return;
   const PhiloxStream philox{scalars->seed, philox_stream, scalars->pass};
-  const auto drawn = philox.words(static_cast<std::uint64_t>(block));
+  // The numbers of samples before this rank's may end within a block of them.
+  const std::int64_t drawn_first = first + scalars->first_sample * of_sample;
+  const auto skipped = static_cast<int>(drawn_first % dropout_words);
+  const auto drawn = philox.words(static_cast<std::uint64_t>(drawn_first / dropout_words));
+  const auto next = skipped > 0 ? philox.words(static_cast<std::uint64_t>(drawn_first / dropout_words + 1)) : drawn;
   const auto drop = [&](float value, int i) {
-    return (drawn[static_cast<std::size_t>(i)] >> 8) >= threshold ? value * scale : 0.0f;
+    const int at = i + skipped;
+    const std::uint32_t word =
+        at < dropout_words ? drawn[static_cast<std::size_t>(at)] : next[static_cast<std::size_t>(at - dropout_words)];
+    return (word >> 8) >= threshold ? value * scale : 0.0f;
   };
   if (packed && first + dropout_words <= count) {
     Pack<float, dropout_words> values = load_floats<dropout_words>(x + first);
@@ -35,7 +42,7 @@ __global__ void __launch_bounds__(elementwise_threads)
 }  // namespace
 
 void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
-             const void* x, void* y, std::int64_t count, Stream stream) {
+             const void* x, void* y, std::int64_t of_sample, std::int64_t count, Stream stream) {
   with_element_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
     const auto aligned = [](const void* address) {
@@ -43,7 +50,7 @@ void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, f
     };
     launch(aligned(x) && aligned(y) ? dropout_kernel<T, true> : dropout_kernel<T, false>,
            elementwise_grid(count, dropout_words), {elementwise_threads}, stream, philox_stream, threshold, scale,
-           scalars, static_cast<const T*>(x), static_cast<T*>(y), count);
+           scalars, static_cast<const T*>(x), static_cast<T*>(y), of_sample, count);
   });
 }
 

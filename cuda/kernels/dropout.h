@@ -8,10 +8,11 @@
 
 namespace trainer::cuda {
 
-/// y[i] = x[i] · scale where the upper 24 bits of PhiloxStream{seed, philox_stream, pass}.word(i) reach `threshold`,
-/// else 0, over `count` elements; seed and pass are read from `scalars`, in device memory. y may be x. Forward and
+/// y[i] = x[i] · scale where the upper 24 bits of PhiloxStream{seed, philox_stream, pass}.word(first_sample · of_sample
+/// + i) reach `threshold`, else 0, over `count` elements, `of_sample` of each sample; seed, pass and first_sample are
+/// read from `scalars`, in device memory. y may be x. Forward and
 /// backward alike. Bytes: x and y once. FLOPs: 1 an element, and some 30 integer operations.
 void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
-             const void* x, void* y, std::int64_t count, Stream stream);
+             const void* x, void* y, std::int64_t of_sample, std::int64_t count, Stream stream);
 
 }  // namespace trainer::cuda

@@ -9,9 +9,10 @@ std::unique_ptr<Kernel> make_drop_kernel(const Op& op, const CudaContext& contex
   const auto& attributes = attributes_of<DropoutAttributes>(op);
   return make_kernel([rule = dropout_rule(attributes.p), philox_stream = attributes.stream, scalars = context.scalars,
                       type = op.inputs[0].dtype, count = op.inputs[0].num_elements(),
+                      of_sample = op.inputs[0].num_elements() / op.inputs[0].shape[0],
                       &stream = context.stream](const OperandAddresses& addresses) {
-    dropout(type, philox_stream, rule.threshold, rule.scale, scalars, input(addresses, 0), output(addresses, 0), count,
-            stream);
+    dropout(type, philox_stream, rule.threshold, rule.scale, scalars, input(addresses, 0), output(addresses, 0),
+            of_sample, count, stream);
   });
 }
 

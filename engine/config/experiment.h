@@ -371,6 +371,20 @@ struct CheckpointConfig {
   SourceLocation best_location = {};
 };
 
+inline constexpr std::int64_t most_ranks = 1 << 16;
+/// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
+struct ParallelConfig {
+  std::int64_t data = 1;      ///< ranks that share each batch
+  std::int64_t timeout = 60;  ///< seconds
+  // Set by what starts or plans a rank.
+  std::int64_t rank = 0;       ///< which of them this is
+  std::int64_t num_local = 0;  ///< those on this machine; 0: all
+};
+
+inline std::int64_t ranks_here(const ParallelConfig& parallel) {
+  return parallel.num_local > 0 ? parallel.num_local : parallel.data;
+}
+
 /// A parameter of a model's file, or of a block, whose value is an integer.
 struct IntegerParameter {
   std::string key;  ///< "model.with.width", "model.blocks.unit.parameters.width"
@@ -433,6 +447,7 @@ struct Experiment {
   AverageConfig average;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  ParallelConfig parallel;
   std::string output;                           ///< output; runs/${name} by default
   std::vector<StageConfig> stages;              ///< what is trained one after the other; empty: this alone
   std::vector<PredictConfig> predictions;       ///< behind all that train

@@ -36,6 +36,7 @@ class Rules {
     check_optimizer_and_schedule();
     check_train();
     check_memory();
+    check_parallel();
   }
 
  private:
@@ -477,6 +478,22 @@ class Rules {
       refuse({"memory.moments", "optimizer.type"}, "sgd has no moments to store in 8 bits",
              "optimizer: adam or adamw, or memory.moments: f32");
     }
+  }
+
+  void check_parallel() {
+    if (experiment_.parallel.data == 1) return;
+    const std::string expectation = "parallel.data: 1, or ";
+    if (experiment_.train.batch_size.is_automatic())
+      refuse({"parallel.data", "train.batch_size"},
+             "'train.batch_size: auto' is found by one process for itself, and ranks share one batch",
+             expectation + "a number, which 'trainer fit --max train.batch_size' finds");
+    if (experiment_.memory.on_oom == OnOutOfMemory::adapt)
+      refuse({"parallel.data", "memory.on_oom"}, "'memory.on_oom: adapt' changes one process, and ranks share a batch",
+             expectation + "memory.on_oom: report");
+    if (experiment_.memory.update == UpdatePlace::in_backward)
+      refuse({"parallel.data", "memory.update"},
+             "ranks add up their gradients behind the backward pass, and 'memory.update: in_backward' does not wait",
+             expectation + "memory.update: at_end");
   }
 
   const Experiment& experiment_;

@@ -492,6 +492,30 @@ std::vector<StageNode> take_stages(Node& root, SourceSet& sources) {
   return stages;
 }
 
+namespace {
+
+void set_parallel(Experiment& experiment, const ParallelConfig& parallel) {
+  experiment.parallel = parallel;
+  std::shared_ptr<const Experiment> before;
+  for (StageConfig& stage : experiment.stages) {
+    auto of_rank = std::make_shared<Experiment>(*stage.experiment);
+    of_rank->parallel = parallel;
+    if (of_rank->kept_from) of_rank->kept_from = before;
+    stage.experiment = before = std::move(of_rank);
+  }
+}
+
+}  // namespace
+
+void set_rank(Experiment& experiment, std::int64_t rank, std::int64_t num_local) {
+  ParallelConfig parallel = experiment.parallel;
+  parallel.rank = rank;
+  parallel.num_local = num_local;
+  set_parallel(experiment, parallel);
+}
+
+void leave_ranks(Experiment& experiment) { set_parallel(experiment, {}); }
+
 const Experiment& last_trained(const Experiment& experiment) {
   return experiment.stages.empty() ? experiment : *experiment.stages.back().experiment;
 }

@@ -81,7 +81,7 @@ class AttentionBackwardKernel final : public CpuKernel {
     if (spans_position_ >= 0) tensors.spans = input<std::int32_t>(addresses, spans_position_);
     auto* const table = static_cast<float*>(addresses.workspace);
     tensors.table = table;
-    tensors.philox = {scalars.seed, attributes_.stream, scalars.pass};
+    tensors.philox = {scalars.seed, attributes_.stream, scalars.pass, weight_blocks(shape_, scalars.first_sample)};
     table_.fill(table, num_threads_);
     float* const scratch = table + padded_columns(table_.num_floats());
     ScratchParts counted(nullptr);

@@ -84,7 +84,8 @@ class AttentionKernel final : public CpuKernel {
       ScratchParts parts(scratch + omp_get_thread_num() * thread_floats);
       const std::int64_t of_head = task / num_blocks;
       const std::int64_t first = block_in_turn(task % num_blocks, num_blocks) * most_block_queries;
-      compute_block(operands, y, lse, table, {scalars.seed, attributes_.stream, scalars.pass},
+      compute_block(operands, y, lse, table,
+                    {scalars.seed, attributes_.stream, scalars.pass, weight_blocks(shape_, scalars.first_sample)},
                     {shape_, attributes_, spans, of_head / shape_.heads}, of_head, first,
                     ForwardScratch(shape_, parts));
     });

@@ -175,6 +175,10 @@ void WeightDropout::drop_backward(const ScoreBlock& weights, float* gradients, c
   }
 }
 
+std::uint64_t weight_blocks(const AttentionShape& shape, std::int64_t num_samples) {
+  return static_cast<std::uint64_t>(num_samples * shape.heads * shape.keys * ((shape.queries + 3) / 4));
+}
+
 WeightDropout weight_dropout_of(const AttentionShape& shape, const DropoutRule& rule, const PhiloxStream& philox,
                                 std::int64_t of_head) {
   const auto key_blocks = static_cast<std::uint64_t>((shape.queries + 3) / 4);

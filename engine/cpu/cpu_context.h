@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/device/communicator.h"
 #include "engine/device/host_slots.h"
 #include "engine/device/step_scalars.h"
 
@@ -15,6 +16,7 @@ struct CpuContext {
   dnnl_stream* stream = nullptr;
   StepScalars scalars;  ///< of the running pass
   HostSlots* slots = nullptr;
+  Communicator* communicator = nullptr;  ///< null where there is one rank
 };
 
 }  // namespace trainer

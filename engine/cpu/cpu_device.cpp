@@ -90,6 +90,8 @@ class CpuDevice final : public Device {
     std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }
 
+  void set_communicator(Communicator& communicator) override { context_.communicator = &communicator; }
+
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     return std::make_unique<HostSource>(capacity);
   }

@@ -15,6 +15,7 @@ inline constexpr std::int64_t philox_lane_words = 4 * philox_lanes;
 /// words[4·i …] = stream.words(block + i) for i in [0, philox_lanes): PhiloxStream::words with its state turned inside
 /// out, one array a word, so that it vectorises.
 TRAINER_SIMD_INLINE void draw_philox_words(const PhiloxStream& stream, std::uint64_t block, std::uint32_t* words) {
+  block += stream.first_block;
   std::uint32_t x0[philox_lanes], x1[philox_lanes], x2[philox_lanes], x3[philox_lanes];
 #pragma omp simd
   for (std::int64_t i = 0; i < philox_lanes; ++i) {

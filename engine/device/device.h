@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/communicator.h"
 #include "engine/device/step_feed.h"
 #include "engine/device/step_scalars.h"
 #include "engine/memory/memory_source.h"
@@ -108,6 +109,9 @@ class Device : public DeviceModel {
   /// Frees the kernels of updates, none of which is used any more: each stage of a run has updates of its own
   /// (UpdatePace).
   virtual void drop_updates() = 0;
+
+  /// How ops reach other ranks from now on; it outlives their kernels. Throws DeviceError where the device has none.
+  virtual void set_communicator(Communicator& communicator) = 0;
 
   /// The memory that `capacity` bytes may be acquired from. Called once for each allocator.
   virtual std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) = 0;

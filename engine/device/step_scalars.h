@@ -11,6 +11,9 @@ struct StepScalars {
   std::uint64_t seed = 0;
   /// Counts the micro-batches since the start of training: keys dropout.
   std::uint32_t pass = 0;
+  /// Where this rank's samples begin in the micro-batch that all ranks share: what is drawn for a sample does not
+  /// depend on the number of ranks.
+  std::int64_t first_sample = 0;
   /// What the gradient of the summed loss is multiplied by: 1 / (samples, class weights or numbers of the whole step,
   /// over all its micro-batches). Of a loss that is a sum, that of its first term, times the term's weight.
   float gradient_scale = 1;

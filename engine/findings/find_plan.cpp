@@ -157,6 +157,11 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     findings.data_supply->steps_use_threads = device.kind() == "cpu";
   }
   findings.plan = plan_memory(compiled, capacity);
+  findings.ranks = find_rank_plans(experiment, compiled.data, device, capacity);
+  findings.communicated_bytes = communicated_bytes(compiled.program);
+  if (!findings.ranks.empty() && device.kind() != "cpu")
+    findings.notes.emplace_back(
+        "Ranks of GPUs are planned, not run yet; what NCCL holds of each GPU comes on top, some hundred MiB.");
   Planner planner(device, target.rates, request.watch);
   if (!findings.plan.fits) {
     findings.unbounded = plan_memory(compiled, unlimited_capacity);
@@ -179,7 +184,9 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                                                           schedule.eval_batch_size(), capacity);
   }
   if (request.verify) {
-    if (findings.plan.fits)
+    if (!findings.ranks.empty())
+      findings.notes.emplace_back("--verify has run nothing, since it runs one process.");
+    else if (findings.plan.fits)
       findings.verification = verify(compiled, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
     else
       findings.notes.emplace_back("--verify has run nothing, since it does not fit.");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "engine/device/device.h"
 #include "engine/findings/data_supply.h"
+#include "engine/findings/rank_plans.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/process_memory.h"
@@ -77,10 +79,16 @@ struct PlanFindings {
   EvaluationSavings evaluation_savings{};
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
   std::optional<PlanVerification> verification;
+  std::vector<RankPlan> ranks{};        ///< of several: all of them; the rest is of rank 0
+  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update
 
   bool is_described() const { return !profile.empty(); }
 
   /// The plan whose numbers are shown: of the whole run, also where it does not fit.
+  /// Every rank.
+  bool fits() const {
+    return plan.fits && std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& rank) { return rank.fits; });
+  }
   const MemoryPlan& shown() const { return unbounded ? *unbounded : plan; }
   double samples_per_second() const {
     return time.seconds > 0 ? static_cast<double>(samples_per_step) / time.seconds : 0;

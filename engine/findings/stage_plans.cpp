@@ -9,7 +9,7 @@
 namespace trainer {
 
 bool StagePlans::fits() const {
-  return std::all_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.findings.plan.fits; }) &&
+  return std::all_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.findings.fits(); }) &&
          std::all_of(predictions.begin(), predictions.end(),
                      [](const Prediction& prediction) { return prediction.findings.plan.fits; });
 }

@@ -67,6 +67,7 @@ enum class Role : std::uint8_t {
   weight_gradient,  ///< in the backward pass only the update waits for it
   update,           ///< of a parameter
   transfer,         ///< to or from the host's memory, which is filled once and emptied once
+  communication,    ///< with other ranks, each of which runs the same op at the same place
 };
 
 /// How a forward op is run again to compute its output anew (engine/program/recompute/recompute.h).

@@ -6,11 +6,13 @@
 #include "engine/ops/activation.h"
 #include "engine/ops/adaptive_avgpool2d.h"
 #include "engine/ops/add.h"
+#include "engine/ops/all_reduce.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/average_weights.h"
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
 #include "engine/ops/bce_with_logits.h"
+#include "engine/ops/broadcast.h"
 #include "engine/ops/cached_attention.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/concat.h"
@@ -23,6 +25,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/error_statistics.h"
+#include "engine/ops/fill_zero.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
 #include "engine/ops/glu.h"
@@ -133,6 +136,9 @@
   X(adam_update, AdamUpdateAttributes)                                \
   X(update_loss_scale, LossScaleAttributes)                           \
   X(average_weights, std::monostate)                                  \
+  X(fill_zero, std::monostate)                                        \
+  X(all_reduce, AllReduceAttributes)                                  \
+  X(broadcast, BroadcastAttributes)                                   \
   X(offload, OffloadAttributes)                                       \
   X(fetch, OffloadAttributes)
 
@@ -145,6 +151,6 @@ using OpAttributes =
                  EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm,
                  CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
                  ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
-                 LossScaleAttributes, OffloadAttributes>;
+                 LossScaleAttributes, OffloadAttributes, AllReduceAttributes, BroadcastAttributes>;
 
 }  // namespace trainer

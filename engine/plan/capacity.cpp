@@ -8,6 +8,8 @@ namespace trainer {
 
 std::int64_t memory_for_allocator(std::int64_t available, const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device, bool dataset_is_loaded) {
+  // Ranks on one machine share its memory.
+  if (device.kind() == "cpu") available /= ranks_here(experiment.parallel);
   return std::max<std::int64_t>(available - host_reserve(experiment, data, device, dataset_is_loaded), 0);
 }
 

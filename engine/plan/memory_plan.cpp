@@ -142,7 +142,8 @@ class Simulation {
       const std::uint64_t before = allocator_->fingerprint();
       const std::int64_t retries_before = num_retries();
       walk_step(step, false, [&] {
-        walk_layout([&] { for_each_step_routine(program_, shape, [&](const Routine& routine) { walk(routine); }); });
+        walk_layout(
+            [&] { for_each_step_routine(program_, schedule, shape, [&](const Routine& routine) { walk(routine); }); });
       });
       if (step == 1) plan_.first_step = plan_.steps.back().memory;
       if (!shape.last_is_odd || !has_whole_step) plan_.steady_step = plan_.steps.back().memory;

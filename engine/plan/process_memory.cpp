@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/batch_part.h"
 #include "engine/bytes.h"
 #include "engine/config/diagnostic.h"
 #include "engine/graph/tensor_pieces.h"
@@ -32,9 +33,11 @@ std::int64_t reading_bytes(const DataDescription& data) {
 /// With the order of the samples, four bytes each.
 std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& data, const DeviceModel& device) {
   const std::int64_t wanted = experiment.train.batch_size.number().value_or(data.num_train);
-  const std::int64_t batch = std::min(wanted, data.num_train);
+  const std::int64_t whole = std::min(wanted, data.num_train);
   const std::int64_t asked = experiment.train.eval_batch_size;
-  const std::int64_t eval_batch = std::min(asked > 0 ? asked : batch, data.num_validation);
+  const ParallelConfig& parallel = experiment.parallel;
+  const auto own = [&](std::int64_t samples) { return part_of_batch(samples, parallel.data, parallel.rank).count; };
+  const std::int64_t batch = own(whole), eval_batch = own(std::min(asked > 0 ? asked : whole, data.num_validation));
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
   // More than any machine holds, which the model's first layer tells of.
   constexpr std::int64_t most = std::int64_t{1} << 60;

@@ -25,10 +25,10 @@ inline const Routine& evaluation_of(const Program& program, std::int64_t batch_s
 /// Calls `visit(routine)` for each routine of a step, in the order in which the training loop runs them; the loop
 /// itself chooses them by the batches that its reader delivers, and may end a step before the update.
 template <typename Visit>
-void for_each_step_routine(const Program& program, const RunSchedule::Step& step, Visit&& visit) {
+void for_each_step_routine(const Program& program, const RunSchedule& schedule, const RunSchedule::Step& step,
+                           Visit&& visit) {
   for (std::int64_t m = 0; m < step.num_micro_batches; ++m) {
-    const bool is_odd = step.last_is_odd && m + 1 == step.num_micro_batches;
-    const Program::MicroBatch& micro_batch = program.micro_batches[is_odd ? 1 : 0];
+    const Program::MicroBatch& micro_batch = micro_batch_of(program, schedule.own_of_micro_batch(step, m));
     visit(m == 0 ? micro_batch.first : micro_batch.next);
   }
   visit(program.update);
@@ -41,15 +41,19 @@ void for_each_first_step_routine(const Program& program, const RunSchedule& sche
   const std::int64_t num_odd = step.last_is_odd && step.num_micro_batches > 1 ? 1 : 0;
   visit(program.micro_batches.front().first, 1.0);
   visit(program.micro_batches.front().next, static_cast<double>(step.num_micro_batches - 1 - num_odd));
-  if (num_odd > 0) visit(program.micro_batches[1].next, 1.0);
+  if (num_odd > 0)
+    visit(micro_batch_of(program, schedule.own_of_micro_batch(step, step.num_micro_batches - 1)).next, 1.0);
   visit(program.update, 1.0);
 }
 
 /// Calls `visit(routine, times)` for each routine of an evaluation, in order.
 template <typename Visit>
 void for_each_evaluation_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
-  if (schedule.num_whole_eval_batches() > 0) visit(program.evaluations.front(), schedule.num_whole_eval_batches());
-  if (schedule.odd_eval_batch_size() > 0) visit(program.evaluations.back(), std::int64_t{1});
+  const std::int64_t whole = schedule.own_eval_batch_size(), odd = schedule.own(schedule.odd_eval_batch_size());
+  if (schedule.num_whole_eval_batches() > 0 && whole > 0)
+    visit(evaluation_of(program, whole), schedule.num_whole_eval_batches());
+  if (odd > 0) visit(evaluation_of(program, odd), std::int64_t{1});
+  if (!program.agree_evaluation.instructions.empty()) visit(program.agree_evaluation, std::int64_t{1});
 }
 
 }  // namespace trainer

@@ -15,6 +15,7 @@
 #include "engine/program/offload.h"
 #include "engine/program/placement.h"
 #include "engine/program/precision.h"
+#include "engine/program/rank_sums.h"
 #include "engine/program/relu_fusion.h"
 #include "engine/program/residual_fusion.h"
 #include "engine/program/routine_walk.h"
@@ -140,14 +141,15 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                              .updates_in_backward = experiment.memory.update == UpdatePlace::in_backward,
                              .fronts = fronts};
 
-  std::vector<std::int64_t> batch_sizes = {schedule.batch_size()};
-  if (schedule.odd_batch_size() > 0) batch_sizes.push_back(schedule.odd_batch_size());
+  std::vector<std::int64_t> batch_sizes = {schedule.own_batch_size()};
+  const std::int64_t odd = schedule.own(schedule.odd_batch_size());
+  if (odd > 0 && odd != batch_sizes.front()) batch_sizes.push_back(odd);
   for (std::int64_t batch_size : batch_sizes) {
     Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead()) {
-        const std::int64_t samples = std::max(schedule.batch_size(), schedule.eval_batch_size());
+        const std::int64_t samples = std::max(schedule.own_batch_size(), schedule.own_eval_batch_size());
         for (const ValueId field : graph.fields())
           program.staged_fields.push_back(add_staging(program, scheduler, graph, field, samples));
       }
@@ -162,7 +164,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     fuse_residuals(graph, experiment.memory.in_place);
     place_concatenated(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
-    const std::string suffix = batch_size == schedule.batch_size() ? "" : ", odd last batch";
+    const std::string suffix = batch_size == batch_sizes.front() ? "" : ", odd last batch";
     Program::MicroBatch micro_batch;
     micro_batch.batch_size = batch_size;
     micro_batch.first = scheduler.schedule_training(graph, Scheduler::Gradients::start, "train" + suffix);
@@ -172,17 +174,23 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     program.micro_batches.push_back(std::move(micro_batch));
     if (program.micro_batches.size() == 1 && !goes_on(program)) return std::nullopt;
   }
+  if (schedule.odd_batch_size() > 0 && odd == 0)
+    program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler));
   program.update = schedule_update(program, scheduler, experiment);
 
+  const std::int64_t whole_eval = schedule.num_whole_eval_batches() > 0 ? schedule.own_eval_batch_size() : 0;
+  const std::int64_t odd_eval = schedule.own(schedule.odd_eval_batch_size());
   std::vector<std::int64_t> eval_sizes;
-  if (schedule.num_whole_eval_batches() > 0) eval_sizes.push_back(schedule.eval_batch_size());
-  if (schedule.odd_eval_batch_size() > 0) eval_sizes.push_back(schedule.odd_eval_batch_size());
+  if (whole_eval > 0) eval_sizes.push_back(whole_eval);
+  if (odd_eval > 0 && odd_eval != whole_eval) eval_sizes.push_back(odd_eval);
   for (std::int64_t batch_size : eval_sizes) {
     const Graph graph = make_evaluation_graph(experiment, data, batch_size, device, precision_options(experiment));
-    const bool is_whole = batch_size == schedule.eval_batch_size();
+    const bool is_whole = batch_size == schedule.own_eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
   }
+  program.share_statistics = schedule_shared_statistics(program, scheduler, schedule.num_ranks());
+  if (schedule.evaluates()) program.agree_evaluation = schedule_agreement(program, scheduler, schedule.num_ranks());
   if (experiment.memory.allocator == AllocatorKind::planned) {
     if (experiment.memory.places.batch_size > 0)
       place_as_lent(program, experiment, data, device);
@@ -194,7 +202,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 
 TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device) {
-  const std::int64_t batch_size = RunSchedule(experiment, data).batch_size();
+  const std::int64_t batch_size = RunSchedule(experiment, data).own_batch_size();
   Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
   Program program;
   Scheduler scheduler(program, device, experiment.memory.in_place);

@@ -76,7 +76,7 @@ class PlaceLender {
 
   std::optional<Placement> lend() {
     if (!match(program_.load, larger_.load) || !match(program_.refresh, larger_.refresh) ||
-        !match(program_.update, larger_.update))
+        !match(program_.update, larger_.update) || !match(program_.agree_evaluation, larger_.agree_evaluation))
       return std::nullopt;
     // Of the same batch size each routine has its own counterpart.
     const bool is_own = larger_.micro_batches.front().batch_size == program_.micro_batches.front().batch_size;

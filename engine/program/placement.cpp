@@ -39,6 +39,7 @@ std::vector<Stretch> stretches_of(const Program& program) {
   }
   const std::size_t update = add(program.update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
+  if (!program.agree_evaluation.instructions.empty()) between_steps.push_back(add(program.agree_evaluation));
   if (program.generation) {
     between_steps.push_back(add(program.generation->prompt));
     between_steps.push_back(add(program.generation->token));

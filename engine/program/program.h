@@ -119,6 +119,9 @@ struct Program {
   Routine update;
   /// For each of the at most two evaluation batch sizes.
   std::vector<Routine> evaluations;
+  /// Of a run of several ranks (rank_sums.h): rank 0's running statistics for all, in front of an evaluation and a
+  /// checkpoint; what evaluations found, summed, behind one. No instructions where there is one rank.
+  Routine share_statistics, agree_evaluation;
   /// Of a program that evaluates alone (evaluation_program.h), by evaluation: what the loss has read of the model, the
   /// logits of the batch that was evaluated last; empty: they are not kept.
   std::vector<BufferId> kept_predictions;

@@ -18,7 +18,11 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
                         "data.split or other validation data, or train.early_stopping.patience: 0");
   }
   check_best_metric(experiment, data);
-  const std::int64_t batch_size = train.batch_size.number().value_or(0);
+  const std::int64_t batch_size = train.batch_size.number().value_or(0), num_ranks = experiment.parallel.data;
+  if (const std::int64_t shared = std::min(batch_size > 0 ? batch_size : data.num_train, data.num_train);
+      shared < num_ranks)
+    throw ConfigError(fmt::format("{} ranks share a batch, and it has {}: lower parallel.data (--ranks)", num_ranks,
+                                  shared == 1 ? "1 sample" : fmt::format("{} samples", shared)));
   if (experiment.data.drop_last && batch_size > data.num_train) {
     throw located_error(experiment.data.drop_last_location,
                         fmt::format("'data.drop_last' leaves nothing to train on: {} training samples do not fill a "

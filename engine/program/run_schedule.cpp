@@ -14,6 +14,7 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
   batch_size_ = std::min(train.batch_size.number().value_or(data.num_train), data.num_train);
   const std::int64_t num_whole = data.num_train / batch_size_;
   odd_batch_size_ = experiment.data.drop_last ? 0 : data.num_train % batch_size_;
+  require_internal(experiment.parallel.rank < experiment.parallel.data, "a rank is one of those that there are");
   batches_per_epoch_ = num_whole + (odd_batch_size_ > 0 ? 1 : 0);
   accumulation_steps_ = std::min(train.accumulation_steps, batches_per_epoch_);
   accumulates_ = accumulation_steps_ > 1;
@@ -27,6 +28,8 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
     odd_eval_batch_size_ = data.num_validation % eval_batch_size_;
   }
   eval_every_ = train.eval_every;
+  num_ranks_ = experiment.parallel.data;
+  rank_ = experiment.parallel.rank;
   average_ = experiment.average;
   average_after_ = average_.after * (average_.after_in_epochs ? steps_per_epoch_ : 1);
   average_every_ = average_.every * (average_.every_in_epochs ? steps_per_epoch_ : 1);

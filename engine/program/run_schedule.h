@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/batch_part.h"
 #include "engine/config/experiment.h"
 #include "engine/graph/data_description.h"
 
 namespace trainer {
 
 /// How a run is cut into epochs, steps and micro-batches; a pure function of configuration and data sizes, shared by
-/// the plan and the training loop. Steps count from 1.
+/// the plan and the training loop. Steps count from 1. Batches are those that all ranks share, but for what `own` says:
+/// Note [Parts of a batch] in engine/batch_part.h.
 class RunSchedule {
  public:
   RunSchedule(const Experiment& experiment, const DataDescription& data);
@@ -52,11 +54,29 @@ class RunSchedule {
   bool evaluates_initially() const { return total_steps_ == 0 && evaluates(); }
   bool accumulates() const { return accumulates_; }
 
+  /// Of a batch of so many samples, those of this rank; 0: none.
+  std::int64_t own(std::int64_t num_samples) const { return part_of_batch(num_samples, num_ranks_, rank_).count; }
+  /// The most that this rank takes at a time in training.
+  std::int64_t own_batch_size() const { return own(batch_size_); }
+  std::int64_t own_eval_batch_size() const { return own(eval_batch_size_); }
+  /// Of the index-th micro-batch of a step, those of this rank.
+  std::int64_t own_of_micro_batch(const Step& step, std::int64_t index) const {
+    return own(step.last_is_odd && index + 1 == step.num_micro_batches ? odd_batch_size_ : batch_size_);
+  }
+  /// Where they begin in it.
+  std::int64_t own_begin_of_micro_batch(const Step& step, std::int64_t index) const {
+    const bool is_odd = step.last_is_odd && index + 1 == step.num_micro_batches;
+    return part_of_batch(is_odd ? odd_batch_size_ : batch_size_, num_ranks_, rank_).begin;
+  }
+  std::int64_t num_ranks() const { return num_ranks_; }
+  std::int64_t rank() const { return rank_; }
+
  private:
   std::int64_t batch_size_ = 0, odd_batch_size_ = 0, batches_per_epoch_ = 0, steps_per_epoch_ = 0, total_steps_ = 0;
   std::int64_t eval_batch_size_ = 0, odd_eval_batch_size_ = 0, num_whole_eval_batches_ = 0;
   std::int64_t accumulation_steps_ = 1, eval_every_ = 0;
   bool accumulates_ = false;
+  std::int64_t num_ranks_ = 1, rank_ = 0;
   AverageConfig average_;
   std::int64_t average_after_ = 0, average_every_ = 1;  ///< in steps
 };

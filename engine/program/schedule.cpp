@@ -31,10 +31,8 @@ class RoutineSchedule {
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (graph_.mode == GraphMode::training && !adds_gradients) {
-      const LossStatisticsAttributes attributes{.num_terms = static_cast<int>(graph_.loss_parts.size()),
-                                                .keeps_non_finite = program_.loss_scale < 0};
-      scheduler_.append_call(routine_, start_loss_statistics_op(attributes), {program_.loss_statistics}, {},
-                             graph_.values[graph_.loss_statistics].layer, first_phase);
+      scheduler_.append_start_of_statistics(routine_, static_cast<int>(graph_.loss_parts.size()),
+                                            graph_.values[graph_.loss_statistics].layer, first_phase);
     }
 
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -239,13 +237,20 @@ void Scheduler::append_call(Routine& routine, Op op, std::vector<BufferId> input
   BufferId workspace = -1;
   if (workspace_bytes > 0) {
     const std::string owner = layer >= 0 ? program_.layers[layer].path : "optimizer";
-    workspace = add_buffer(owner + "." + std::string(name_of(op.kind)) + ".workspace", layer, Category::workspace,
-                           {DType::u8, {workspace_bytes}});
+    const bool communicates = definition_of(op.kind).role == Role::communication;
+    workspace =
+        add_buffer(owner + "." + std::string(name_of(op.kind)) + ".workspace", layer,
+                   communicates ? Category::communication : Category::workspace, {DType::u8, {workspace_bytes}});
     routine.instructions.push_back({Kind::allocate, workspace, layer, phase});
   }
   program_.calls.push_back({std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase});
   routine.instructions.push_back({Kind::run, static_cast<std::int32_t>(program_.calls.size() - 1), layer, phase});
   if (workspace >= 0) routine.instructions.push_back({Kind::release, workspace, layer, phase});
+}
+
+void Scheduler::append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase) {
+  const LossStatisticsAttributes attributes{.num_terms = num_terms, .keeps_non_finite = program_.loss_scale < 0};
+  append_call(routine, start_loss_statistics_op(attributes), {program_.loss_statistics}, {}, layer, phase);
 }
 
 Routine Scheduler::schedule_training(const Graph& graph, Gradients gradients, std::string name) {

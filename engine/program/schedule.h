@@ -43,6 +43,9 @@ class Scheduler {
   void append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, LayerId layer,
                    Phase phase);
 
+  /// Appends what a step begins with.
+  void append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase);
+
   /// Gradient buffers by parameter; -1 until a training routine has been scheduled.
   std::vector<BufferId>& gradient_buffers() { return gradient_buffers_; }
   bool in_place() const { return in_place_; }

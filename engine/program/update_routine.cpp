@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/graph/trained_layers.h"
+#include "engine/program/rank_sums.h"
 #include "engine/program/weight_averages.h"
 
 namespace trainer {
@@ -158,6 +159,7 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
     parameters.push_back(static_cast<std::int32_t>(p));
     gradients.push_back(scheduler.gradient_buffers()[p]);
   }
+  append_rank_sums(program, scheduler, experiment.parallel.data, routine, gradients);
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
   for (const BufferId gradient : gradients)

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "engine/graph/metrics.h"
 #include "engine/plan/step_routines.h"
@@ -52,30 +53,39 @@ class LentCopies {
   Executor& executor_;
 };
 
+/// The next batch of which this rank has a sample.
+const HostBatch* next_of_evaluation(BatchReader& reader) {
+  const HostBatch* batch = reader.next();
+  while (batch != nullptr && batch->num_samples == 0) batch = reader.next();
+  return batch;
+}
+
 }  // namespace
 
 bool TrainingLoop::evaluate() {
   const Clock::time_point begin = Clock::now();
   executor_.begin_step(state_.step);
+  share_statistics();
   const LentCopies lent(executor_);
   BatchReader reader = session_.read_validation();
   const StagingEnd staging_end(executor_);
   StepScalars scalars;
   scalars.seed = experiment_.seed;
-  std::int64_t samples = 0;
-  const HostBatch* batch = reader.next();
+  bool is_begun = false;
+  const auto begin_statistics = [&] {
+    if (std::exchange(is_begun, true)) return;
+    executor_.clear(program_.loss_statistics);
+    if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
+  };
+  const HostBatch* batch = next_of_evaluation(reader);
   if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   while (batch != nullptr) {
-    // An interrupted evaluation is made up for by the run that resumes.
-    if (interruption_.requests.load() > 0) return true;
+    // An interrupted evaluation is made up for by the run that resumes. Ranks look behind it alone.
+    if (options_.ranks == nullptr && is_interrupted()) return true;
     const std::array<const Routine*, 1> routine = {&evaluation_of(program_, batch->num_samples)};
     executor_.lay_out(routine);
     look_for_leaks(state_.step);
-    if (samples == 0) {
-      executor_.clear(program_.loss_statistics);
-      if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
-    }
-    samples += batch->num_samples;
+    begin_statistics();
     if (options_.evaluation_watch != nullptr) options_.evaluation_watch->begin(*batch);
     executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
     if (options_.evaluation_watch != nullptr) options_.evaluation_watch->end();
@@ -83,9 +93,11 @@ bool TrainingLoop::evaluate() {
       executor_.finish_staging();
     else
       executor_.device().synchronize();
-    batch = reader.next();
+    batch = next_of_evaluation(reader);
     if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   }
+  begin_statistics();  // of a rank without samples
+  if (!program_.agree_evaluation.instructions.empty()) executor_.run(program_.agree_evaluation, {});
   LossSummary summary = summarize(read_statistics());
   if (!std::isfinite(summary.loss)) {
     events_.take(locate_in_evaluation(summary.loss));
@@ -112,7 +124,7 @@ bool TrainingLoop::evaluate() {
   event.terms = summary.terms;
   event.counted = summary.counted;
   event.target_unit = target_unit(data_.preprocessing);
-  event.samples = samples;
+  event.samples = data_.validation->size();
   event.best = note_evaluation(summary);
   event.averaged = summary.averaged;
   event.memory = measure();
@@ -148,7 +160,7 @@ DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;
-  while (const HostBatch* batch = reader.next()) {
+  while (const HostBatch* batch = next_of_evaluation(reader)) {
     const Routine& routine = evaluation_of(program_, batch->num_samples);
     NonFiniteSearch search(executor_, routine);
     if (!is_first || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);

@@ -120,6 +120,8 @@ struct OutOfMemoryEvent {
   std::int64_t device_total = 0;
   Diagnosis diagnosis{};
   std::string stage{};  ///< that does not fit; empty: the run has no stages
+  std::int64_t rank = 0, num_ranks = 1;
+  bool is_first = true;  ///< the lowest of the ranks that do not fit, where all were planned before anything ran
 };
 
 struct DivergedEvent {

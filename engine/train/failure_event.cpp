@@ -25,6 +25,7 @@ void name_batch_size(std::vector<Change>& fixes, const Experiment& given) {
 
 OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext context, std::int64_t capacity,
                                Device& device, const MachineRates& rates) {
+  const ParallelConfig& parallel = stage.compiled->experiment.parallel;
   OutOfMemoryEvent event{.context = std::move(context),
                          .fixes = {},
                          .allocator = stage.compiled->experiment.memory.allocator,
@@ -34,6 +35,8 @@ OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext con
                          .other_processes = device.other_processes(),
                          .device_total = device.total_bytes()};
   event.stage = stage.asked.stage;
+  event.rank = parallel.rank;
+  event.num_ranks = parallel.data;
   event.planned_does_not_fit_either =
       event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
   // Under less memory than it was chosen for, the allocator is one that another may be better than.

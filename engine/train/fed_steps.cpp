@@ -19,9 +19,12 @@ constexpr std::int64_t most_fed_bytes = std::int64_t{64} << 10;
 
 std::int64_t aligned(std::int64_t num_bytes) { return round_up(num_bytes, 64); }
 
-bool carries_activations(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(),
-                     [](const OpCall& call) { return definition_of(call.op.kind).role == Role::transfer; });
+/// To the host's memory, or to other ranks.
+bool carries_tensors(const Program& program) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [](const OpCall& call) {
+    const Role role = definition_of(call.op.kind).role;
+    return role == Role::transfer || role == Role::communication;
+  });
 }
 
 }  // namespace
@@ -36,7 +39,7 @@ void Executor::prepare_feed(std::span<const BufferId> results) {
     shape.input_bytes = std::max(shape.input_bytes, input_bytes);
   }
   if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty() || shape.input_bytes > most_fed_bytes ||
-      carries_activations(program_))
+      carries_tensors(program_))
     return;
   fed_.results.assign(results.begin(), results.end());
   for (const BufferId result : results) shape.result_bytes += num_bytes_of(result);

@@ -41,7 +41,7 @@ void TrainingLoop::finish_queued_steps() {
 /// See Note [Running ahead].
 bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
   return executor_.device().runs_ahead() && driver_.queued().size() < most_queued() &&
-         !must_be_finished(queued.number, queued.step) && interruption_.requests.load() == 0;
+         !must_be_finished(queued.number, queued.step) && !is_interrupted();
 }
 
 bool TrainingLoop::must_be_finished(std::int64_t number, const RunSchedule::Step& step) const {
@@ -70,6 +70,7 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   std::int64_t pass = state_.pass;
   for (const QueuedStep& earlier : driver_.queued()) pass += earlier.step.num_micro_batches;
   scalars.pass = static_cast<std::uint32_t>(pass);
+  scalars.first_sample = schedule_.own_begin_of_micro_batch(step, 0);
   // Where all targets are ignored, or of classes of weight 0, there is nothing to learn from.
   for (std::size_t i = 0; i < program_.loss_parts.size(); ++i) {
     const LossPart& part = program_.loss_parts[i];
@@ -161,7 +162,7 @@ double TrainingLoop::loss_weight_of_step(const RunSchedule::Step& step, const Lo
   }
   const bool needs_reader = num_target_readers(experiment_, data_.description) > 0;
   if (needs_reader && !target_reader_) target_reader_ = data_.train->make_reader();
-  const std::int64_t begin = sampler_.begin_of_batch(step.first_batch);
+  const std::int64_t begin = sampler_.begin_of_whole_batch(step.first_batch);
   double sum = 0;
   for (std::int64_t i = begin; i < begin + step.num_samples; ++i) {
     const std::int64_t sample = order_[static_cast<std::size_t>(i)];

@@ -76,8 +76,7 @@ std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experi
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
   save_config(progress);
   directory_.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
-  progress.saved_step = state.step;
-  progress.saved_evaluated = state.evaluated;
+  progress.note_saved();
   progress.last_checkpoint = saved.path;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   events.take(CheckpointEvent{.step = state.step, .path = saved.path, .seconds = seconds.count()});

@@ -55,6 +55,11 @@ struct RunProgress {
   /// Goes on from what was loaded.
   void resume(const TrainingState& loaded);
   bool is_saved() const { return saved_step == state.step && saved_evaluated == state.evaluated; }
+  /// What is reached is in the newest checkpoint.
+  void note_saved() {
+    saved_step = state.step;
+    saved_evaluated = state.evaluated;
+  }
   /// Its numbers for the end event.
   void fill(EndEvent& event) const;
 };

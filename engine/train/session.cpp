@@ -59,7 +59,9 @@ Sampler Session::training_sampler() const {
                   .shuffle = experiment().data.shuffle,
                   .drop_last = experiment().data.drop_last,
                   .seed = experiment().seed,
-                  .shuffle_window = experiment().data.shuffle_buffer});
+                  .shuffle_window = experiment().data.shuffle_buffer,
+                  .num_ranks = schedule().num_ranks(),
+                  .rank = schedule().rank()});
 }
 
 std::unique_ptr<BatchReader> Session::read_training(const Sampler& sampler, BatchPosition start) const {
@@ -77,7 +79,10 @@ BatchReader Session::read_validation() const {
   BatchReaderOptions options = reader_options();
   options.endless = false;
   return BatchReader(*data_.validation,
-                     Sampler({.num_samples = data_.validation->size(), .batch_size = schedule().eval_batch_size()}),
+                     Sampler({.num_samples = data_.validation->size(),
+                              .batch_size = schedule().eval_batch_size(),
+                              .num_ranks = schedule().num_ranks(),
+                              .rank = schedule().rank()}),
                      options);
 }
 

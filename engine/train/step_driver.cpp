@@ -60,7 +60,8 @@ void StepDriver::stop_reading() {
 void StepDriver::lay_out(std::int64_t number, const RunSchedule::Step& step) {
   executor_.begin_step(number);
   routines_.clear();
-  for_each_step_routine(program_, step, [&](const Routine& routine) { routines_.push_back(&routine); });
+  for_each_step_routine(program_, session_.schedule(), step,
+                        [&](const Routine& routine) { routines_.push_back(&routine); });
   executor_.lay_out(routines_);
   laid_out_ = {.number = number,
                .step = step,
@@ -85,6 +86,7 @@ void StepDriver::queue_micro_batches(bool batch_follows) {
   StepScalars scalars = laid_out_.first_scalars;
   for (std::int64_t i = 0; i < num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch& batch = staged_or_next(i);
+    scalars.first_sample = session_.schedule().own_begin_of_micro_batch(laid_out_.step, i);
     const bool is_last = i + 1 == num_micro_batches;
     executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch, [&] { reader_->release(); });
     // What is staged behind the last one is the next step's.
@@ -165,8 +167,7 @@ const HostBatch& StepDriver::next_batch() {
 }
 
 std::int64_t StepDriver::size_of_micro_batch(std::int64_t index) const {
-  const bool is_odd = laid_out_.step.last_is_odd && index + 1 == laid_out_.step.num_micro_batches;
-  return is_odd ? session_.schedule().odd_batch_size() : session_.schedule().batch_size();
+  return session_.schedule().own_of_micro_batch(laid_out_.step, index);
 }
 
 StepResult StepDriver::wait_for_oldest() {

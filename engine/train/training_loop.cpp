@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/plan/step_routines.h"
+#include "engine/train/agreement.h"
 #include "engine/train/non_finite_search.h"
 
 namespace trainer {
@@ -63,7 +64,7 @@ void TrainingLoop::prepare_kernels() {
   const std::int64_t next = state_.step - state_.stage.step + 1, total = schedule_.total_steps();
   const auto prepare_step = [&](std::int64_t number) {
     if (number > total) return;
-    for_each_step_routine(program_, schedule_.step(number),
+    for_each_step_routine(program_, schedule_, schedule_.step(number),
                           [&](const Routine& routine) { executor_.prepare(routine); });
   };
   // Every step of an epoch but its last one is like the others.
@@ -75,11 +76,12 @@ void TrainingLoop::prepare_kernels() {
 }
 
 RunStatus TrainingLoop::run_steps() {
-  const auto interrupted = [&] { return interruption_.requests.load() > 0; };
+  look_for_interruption();
   if (!state_.evaluated && !settle_step()) return RunStatus::diverged;
   while (state_.step < last_step() && !stops_early()) {
-    if (interrupted() && driver_.queued().empty()) break;
+    if (is_interrupted() && driver_.queued().empty()) break;
     if (!train_next_step()) return RunStatus::diverged;
+    look_for_interruption();
     state_.evaluated = !step_of(state_.step).evaluates;
     if (!settle_step()) return RunStatus::diverged;
   }
@@ -91,10 +93,18 @@ RunStatus TrainingLoop::run_steps() {
 
 bool TrainingLoop::settle_step() {
   const std::int64_t best_before = state_.best_step;
-  if (!state_.evaluated && interruption_.requests.load() == 0 && !evaluate()) return false;
+  if (!state_.evaluated && !is_interrupted() && !evaluate()) return false;
   const bool is_new_best = state_.best_step != best_before;
   const bool is_due = is_new_best || checkpoint_is_due(state_.step);
   return !is_due || progress_.is_saved() || save();
+}
+
+void TrainingLoop::look_for_interruption() {
+  if (options_.ranks != nullptr) was_interrupted_ = any_rank(options_.ranks, interruption_.requests.load() > 0);
+}
+
+void TrainingLoop::share_statistics() {
+  if (!program_.share_statistics.instructions.empty()) executor_.run(program_.share_statistics, {});
 }
 
 bool TrainingLoop::stops_early() const {
@@ -111,7 +121,11 @@ bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
 }
 
 bool TrainingLoop::save() {
-  if (saver_ == nullptr) return true;
+  share_statistics();
+  if (saver_ == nullptr) {
+    progress_.note_saved();
+    return true;
+  }
   const std::int32_t non_finite = write_checkpoint();
   if (non_finite < 0) return true;
   const Parameter& parameter = program_.parameters[static_cast<std::size_t>(non_finite)];
@@ -206,6 +220,7 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
   StepScalars scalars = first_scalars;
   for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
     const HostBatch* batch = reader->next();
+    scalars.first_sample = schedule_.own_begin_of_micro_batch(step, i);
     const Routine& routine = micro_batch_of(program_, batch->num_samples).first;
     NonFiniteSearch search(executor_, routine);
     if (i > 0 || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);

@@ -88,6 +88,13 @@ class TrainingLoop {
   std::int32_t write_checkpoint();
   bool checkpoint_is_due(std::int64_t number) const;
   bool stops_early() const;
+  /// Whether the run is asked to end, as all ranks have agreed.
+  bool is_interrupted() const {
+    return options_.ranks == nullptr ? interruption_.requests.load() > 0 : was_interrupted_;
+  }
+  /// Agrees on that.
+  void look_for_interruption();
+  void share_statistics();
   bool note_evaluation(const LossSummary& summary);
 
   /// What the mean of a term of the loss divides by in the whole step, known before its first micro-batch.
@@ -120,6 +127,7 @@ class TrainingLoop {
   std::vector<std::int32_t> classes_;            ///< of one sample
   std::unique_ptr<SampleReader> target_reader_;  ///< of training targets, once a loss asks for them
   bool warned_of_weightless_ = false;
+  bool was_interrupted_ = false;  ///< as ranks agreed
   /// Class weights and ignored targets need the targets of a whole step before its first micro-batch: the order of
   /// `order_epoch_`.
   std::vector<std::uint32_t> order_;

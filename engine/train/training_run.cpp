@@ -21,8 +21,10 @@
 #include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
+#include "engine/train/agreement.h"
 #include "engine/train/data_checks.h"
 #include "engine/train/failure_event.h"
+#include "engine/train/files/durable_file.h"
 #include "engine/train/files/frozen_weights.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
@@ -55,7 +57,7 @@ class TrainingRun {
         options_(options),
         interruption_(interruption),
         events_(events),
-        directory_(stages.whole().output) {
+        directory_(folder_of_rank(stages.whole().output, stages.whole().parallel.rank)) {
     if (start.checkpoint) {
       progress_.resume(start.checkpoint->state);
       if (!start.continues_own) progress_.saved_step = -1;  // the folder is to hold what the run ends with
@@ -94,6 +96,7 @@ class TrainingRun {
     if (!failure || change) check_later_stages();
     if (later_failure_) failure = later_failure_->context;
     const bool can_train = !later_failure_ && (!failure || change);
+    first_without_memory_ = first_rank(options_.ranks, !can_train);
     if (!start_.replaces_run || !can_train) return run_in_folder(failure, change);
     replaced_.set_aside();
     try {
@@ -110,6 +113,9 @@ class TrainingRun {
   }
 
  private:
+  /// Of several ranks one writes what all of them have.
+  bool leads() const { return stages_.whole().parallel.rank == 0; }
+
   /// Frozen layers, or stages that are left out, say that something was trained before.
   void warn_of_missing_weights() {
     if (start_.checkpoint || weights_ != nullptr) return;
@@ -145,6 +151,10 @@ class TrainingRun {
     end_.steps = progress_.state.step;
     try {
       if (!can_train) tell_of(later_failure_ ? *later_failure_->stage : *stage_, *failure);
+      if (can_train && first_without_memory_)
+        throw RankError(
+            ExitCode::out_of_memory,
+            fmt::format("rank {} does not have the memory that it needs; nothing was trained", *first_without_memory_));
       if (can_train && change) adapt(*failure, *change);
       const RunStatus status = can_train ? train_stages() : RunStatus::out_of_memory;
       emit_end(status);
@@ -283,7 +293,9 @@ class TrainingRun {
   }
 
   void tell_of(const RunningStage& stage, OutOfMemoryContext context, std::int64_t capacity) {
-    events_.take(failure_event(stage, std::move(context), capacity, device_, options_.rates));
+    OutOfMemoryEvent event = failure_event(stage, std::move(context), capacity, device_, options_.rates);
+    event.is_first = !first_without_memory_ || *first_without_memory_ == event.rank;
+    events_.take(event);
   }
 
   /// The stages one after the other, from the one in hand.
@@ -298,7 +310,7 @@ class TrainingRun {
       else
         tell_stage_end();
       if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
-      if (interruption_.requests.load() > 0) return RunStatus::interrupted;
+      if (any_rank(options_.ranks, interruption_.requests.load() > 0)) return RunStatus::interrupted;
       device_.drop_updates();
       begin_next_stage();
       const std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
@@ -448,7 +460,7 @@ class TrainingRun {
     if (saver_stage_ != progress_.state.stage.index) saver_.reset();  // its optimizer may have larger tensors
     if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
     saver_stage_ = progress_.state.stage.index;
-    TrainingLoop loop(session, options_, interruption_, events_, progress_, &*saver_);
+    TrainingLoop loop(session, options_, interruption_, events_, progress_, leads() ? &*saver_ : nullptr);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;
     try {
@@ -538,6 +550,7 @@ class TrainingRun {
 
   /// Saves what was trained since the last checkpoint, from the device or from where it was held.
   void save_after_failure(TrainingLoop* loop) {
+    if (!leads()) return;
     try {
       if (loop != nullptr) return loop->save_after_failure();
       // Those of the stage before are in its checkpoint.
@@ -717,7 +730,8 @@ class TrainingRun {
     OutOfMemoryContext context;
   };
   std::optional<LaterFailure> later_failure_;
-  std::int64_t later_steps_ = 0;  ///< of the stages behind the first
+  std::int64_t later_steps_ = 0;             ///< of the stages behind the first
+  std::optional<int> first_without_memory_;  ///< of the ranks, before anything is trained
   RunProgress progress_;
   std::vector<std::string> warnings_;  ///< to tell behind the start
   EndEvent end_;
@@ -729,15 +743,27 @@ class TrainingRun {
 RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device, const TrainingOptions& options,
                        Interruption& interruption, EventSink& events) {
   const RunDirectory directory(experiment.output);
-  const RunLock lock(directory.path());
-  directory.prepare();
-  const RunStart start = choose_start(directory, experiment.config_path, options);
+  const bool leads = experiment.parallel.rank == 0;
+  require_internal((options.ranks == nullptr ? 1 : options.ranks->size()) == experiment.parallel.data,
+                   "as many ranks as the experiment has reach one another");
+  std::optional<RunLock> lock;
+  if (leads) {
+    lock.emplace(directory.path());
+    directory.prepare();
+  } else {
+    make_directories_durably(folder_of_rank(experiment.output, experiment.parallel.rank));
+  }
+  meet_ranks(options.ranks);  // the folder is as it will be found
+  RunStart start = choose_start(directory, experiment.config_path, options);
+  meet_ranks(options.ranks);  // and all have looked
+  if (!leads) start.continues_own = start.replaces_run = false;
   // Opened before anything moves: it may be one of the run that is replaced.
   std::optional<WeightFiles> weights;
   if (!experiment.weights.file.empty() && !start.checkpoint) weights.emplace(experiment.weights.file);
   RunStages stages(experiment, std::move(data), options);
   TrainingRun run(stages, start, weights ? &*weights : nullptr, device, options, interruption, events);
-  if (!start.replaces_run) directory.remove_out_of_memory();
+  if (leads && !start.replaces_run) directory.remove_out_of_memory();
+  if (leads && !start.continues_own) directory.remove_ranks(experiment.parallel.data);
   return run.run();
 }
 

@@ -49,6 +49,8 @@ struct TrainingOptions {
   /// The learning rate of a step, in place of the schedule's; empty: the schedule's.
   std::function<double(std::int64_t step)> learning_rate{};
   EvaluationWatch* evaluation_watch = nullptr;  ///< may be none
+  /// Of the ranks that experiment.parallel speaks of, of which this is experiment.parallel.rank; null: there is one.
+  Communicator* ranks = nullptr;
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the

@@ -143,19 +143,24 @@ TEST_CASE("NaN passes ReLU, and the ReLU of a sum") {
 TEST_CASE("dropout keeps the elements that their numbers say, at the pass that the scalars hold when it runs") {
   for_each_layout([](DType type, std::int64_t count, std::int64_t num_skipped) {
     StepScalars scalars;
-    for (const std::uint32_t pass : {0U, 1U, 0xFFFFFFFFU}) {
+    constexpr std::int64_t of_sample = 7;
+    for (const auto& [pass, first_sample] : {std::pair{0U, 0}, {1U, 0}, {0xFFFFFFFFU, 0}, {1U, 1}, {1U, 2}, {1U, 4}}) {
       scalars.seed = 0xFEDCBA9876543210ULL;
       scalars.pass = pass;
+      scalars.first_sample = first_sample;
       const KernelTensor x(type, random_numbers(count, 1, 1, 2), num_skipped), y(type, count, num_skipped);
       // p = 0.25: 2^24 · p of the 2^24 numbers are below it.
-      dropout(type, 7, 1U << 22, 4.0F / 3.0F, &scalars, x.data(), y.data(), count, nullptr);
+      dropout(type, 7, 1U << 22, 4.0F / 3.0F, &scalars, x.data(), y.data(), of_sample, count, nullptr);
       const PhiloxStream philox{scalars.seed, 7, pass};
       Numbers expected;
       for (const double value : x.values())
-        expected.push_back(philox.uniform(expected.size()) >= 0.25F ? value / 0.75 : 0);
+        expected.push_back(philox.uniform(static_cast<std::uint64_t>(first_sample * of_sample) + expected.size()) >=
+                                   0.25F
+                               ? value / 0.75
+                               : 0);
       CHECK(difference(y.values(), expected) < tolerance_of(type));
 
-      dropout(type, 7, 1U << 22, 4.0F / 3.0F, &scalars, x.data(), x.data(), count, nullptr);
+      dropout(type, 7, 1U << 22, 4.0F / 3.0F, &scalars, x.data(), x.data(), of_sample, count, nullptr);
       CHECK((x == y));
     }
   });

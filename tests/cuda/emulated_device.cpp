@@ -181,6 +181,7 @@ class EmulatedDevice final : public Device {
     if (!queues_itself) kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
     return *kernels_.emplace(op, std::move(kernel)).first->second;
   }
+  void set_communicator(Communicator&) override { throw DeviceError("emulated devices reach no others"); }
   void drop_updates() override {
     std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }

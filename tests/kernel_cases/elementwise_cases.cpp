@@ -142,7 +142,7 @@ void add_dropout(KernelCases& cases, DType type) {
     const auto x = sized.input(type, count), y = sized.output(type, count);
     sized.launch = [=](const OperandAddresses& at, Stream stream) {
       constexpr std::uint32_t tenth = (1u << 24) / 10;
-      dropout(type, 5, tenth, 1.0F / 0.9F, at.as<const StepScalars>(scalars), at[x], at[y], count, stream);
+      dropout(type, 5, tenth, 1.0F / 0.9F, at.as<const StepScalars>(scalars), at[x], at[y], count, count, stream);
     };
   });
 }

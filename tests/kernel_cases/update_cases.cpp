@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cuda/kernels/average_weights.h"
+#include "cuda/kernels/fill_zero.h"
 #include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/optimizer_update.h"
 #include "tests/kernel_cases/kernel_case.h"
@@ -71,6 +72,27 @@ void add_averages(KernelCases& cases) {
                        for (std::size_t i = 0; i < counts.size(); ++i)
                          tensors.push_back({at.as<const float>(2 * i), at.as<float>(2 * i + 1), counts[i]});
                        average_weights(tensors, at.as<const StepScalars>(scalars), stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_zeros(KernelCases& cases) {
+  cases.push_back({.name = "fill_zero.f32.101m",
+                   .kernels = {"fill_zero_kernel"},
+                   .units = width_of_model,
+                   .least_units = width_of_tiny_model,
+                   .sized = [](std::int64_t width, Library&) {
+                     SizedCase sized{.shape = fmt::format("width {}", width)};
+                     const std::vector<std::int64_t> counts = parameter_counts(width);
+                     for (const std::int64_t count : counts) {
+                       sized.output(DType::f32, count);
+                       sized.bytes += 4 * count;
+                     }
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       std::vector<ZeroedTensor> tensors;
+                       for (std::size_t i = 0; i < counts.size(); ++i) tensors.push_back({at[i], counts[i]});
+                       fill_zero(DType::f32, tensors, stream);
                      };
                      return sized;
                    }});
@@ -168,6 +190,7 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
 void add_update_cases(KernelCases& cases) {
   for (const DType type : case_types) add_gradient_factor(cases, type);
   add_averages(cases);
+  add_zeros(cases);
   for (const UpdateVariant& variant : update_variants)
     cases.push_back({.name = fmt::format("update.{}.101m", variant.name),
                      .kernels = {variant.types.are_all_f32() ? "update_kernel" : "update_of_types_kernel"},

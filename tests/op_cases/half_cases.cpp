@@ -110,6 +110,9 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::adam_update:
     case OpKind::update_loss_scale:
     case OpKind::average_weights:
+    case OpKind::fill_zero:
+    case OpKind::all_reduce:
+    case OpKind::broadcast:
     case OpKind::offload:
     case OpKind::fetch:
       return Narrowed::none;

@@ -397,6 +397,9 @@ void append_updates(std::vector<OpCase>& cases) {
     cases.push_back(drawn(average_weights_op(parameters)));
     cases.back().scalars.average_share = share;
   }
+  cases.push_back(drawn(fill_zero_op(parameters)));
+  cases.push_back(drawn(all_reduce_op(parameters, 1)));
+  cases.push_back(drawn(broadcast_op(parameters, 1)));
 }
 
 }  // namespace

@@ -75,6 +75,38 @@ std::vector<OpCase> average_weights_cases() {
   return cases;
 }
 
+std::vector<OpCase> fill_zero_cases() {
+  std::vector<OpCase> cases;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    std::vector<TensorType> types = parameters();
+    for (TensorType& each : types) each.dtype = type;
+    OpCase c{std::string(name_of(type)), fill_zero_op(types), {}, {}};
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
+      c.expected.changed_inputs[static_cast<int>(i)] = Values(c.inputs.back().size());
+    }
+    c.inputs[0][1] = std::numeric_limits<double>::quiet_NaN();
+    c.tolerance = 0;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+/// Of one rank: tensors stay as they are. Of several: tests/cpu/all_reduce_test.cpp.
+std::vector<OpCase> all_reduce_cases() {
+  const std::vector<TensorType> types = parameters();
+  OpCase c{"one rank", all_reduce_op(types, 1), {}, {}};
+  for (std::size_t i = 0; i < types.size(); ++i) c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
+  c.tolerance = 0;
+  return {c};
+}
+
+std::vector<OpCase> broadcast_cases() {
+  std::vector<OpCase> cases = all_reduce_cases();
+  cases.front().op = broadcast_op(parameters(), 1);
+  return cases;
+}
+
 std::vector<OpCase> gradient_factor_cases() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<OpCase> cases;

@@ -156,7 +156,7 @@ std::optional<std::int64_t> check_against_plain_walk(const std::string& rest, st
   for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
     allocator.reset_peaks();
     allocator.begin_layout();
-    for_each_step_routine(program, schedule.step(step), walk);
+    for_each_step_routine(program, schedule, schedule.step(step), walk);
     check(step, false);
     if (!schedule.step(step).evaluates) continue;
     ++num_evaluations;

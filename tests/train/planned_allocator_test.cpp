@@ -170,7 +170,8 @@ TEST_CASE("From its second time on a planned step asks nothing of the allocator,
 
   const auto lay_out_step = [&](std::int64_t step) {
     std::vector<const Routine*> routines;
-    for_each_step_routine(program, schedule.step(step), [&](const Routine& routine) { routines.push_back(&routine); });
+    for_each_step_routine(program, schedule, schedule.step(step),
+                          [&](const Routine& routine) { routines.push_back(&routine); });
     executor.begin_step(step);
     executor.lay_out(routines);
     CHECK(executor.memory() == *plan.find(step, false));

@@ -92,6 +92,7 @@ class WrappedDevice final : public Device {
     return inner_->prepare(op);
   }
   void drop_updates() override { inner_->drop_updates(); }
+  void set_communicator(Communicator& communicator) override { inner_->set_communicator(communicator); }
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     auto made = std::make_unique<ShortSource>(inner_->make_memory_source(capacity), memory);
     source = made.get();

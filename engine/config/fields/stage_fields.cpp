@@ -92,6 +92,7 @@ const std::vector<SharedKey>& keys_of_all_stages() {
   static const std::vector<SharedKey> keys = {
       {"output", "stages are one run, which writes one folder"},
       {"device", "stages run in one process, on one device"},
+      {"parallel", "the same ranks train all stages"},
       {"seed", "stages go on with the parameters that the seed began"},
       {"weights", "stages go on with the parameters of the stage before"},
       {"extends", "a stage goes on from the stage before"},

@@ -15,9 +15,9 @@ constexpr std::array absent_features = {
     AbsentFeature{" pin_memory prefetch_factor persistent_workers ", "batches are read ahead without being asked for"},
     AbsentFeature{" pretrained from_pretrained weights_url ",
                   "no model comes with weights; weights.file names a safetensors file to start from"},
-    AbsentFeature{" ddp fsdp deepspeed strategy parallel distributed world_size devices gpus num_gpus ids device_ids "
-                  "num_nodes ",
-                  "trainer trains on one device; device.type=cuda:1 says which"},
+    AbsentFeature{" fsdp deepspeed strategy distributed ids device_ids num_nodes shard ",
+                  "processes on CPUs share batches by parallel: {data: 4}; of GPUs there is one, which "
+                  "device.type=cuda:1 names"},
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},

@@ -37,7 +37,7 @@ class SizedFamily final : public BatchFamily {
 
   bool may_fit(const Candidate& candidate, std::int64_t capacity) override {
     const RunSchedule schedule(candidate.experiment, candidate.data);
-    const std::int64_t batch_size = schedule.batch_size();
+    const std::int64_t batch_size = schedule.own_batch_size();
     if (batch_size < low_ || batch_size > high_ || schedule.total_steps() < 1) return true;
     for (std::size_t b = 0; b < bytes_.size(); ++b) bytes_[b] = program_.buffers()[b].at(batch_size);
     const bool expands = candidate.experiment.memory.expandable_segments &&

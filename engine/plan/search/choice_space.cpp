@@ -31,7 +31,7 @@ void limit_workspace(Experiment& experiment) { experiment.memory.workspace_limit
 bool can_update_in_backward(const Experiment& experiment) {
   const TrainConfig& train = experiment.train;
   return experiment.memory.update == UpdatePlace::at_end && train.clip_norm <= 0 && train.accumulation_steps == 1 &&
-         train.amp != Amp::fp16;
+         train.amp != Amp::fp16 && experiment.parallel.data == 1;
 }
 
 std::vector<Saver> savers(const Experiment& experiment, const DataDescription& data, Saver placement) {

@@ -128,7 +128,7 @@ class Exclusion {
     const RunSchedule::Step step = schedule.step(1);
     return {step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1,
             loss_chunk_rows(candidate->experiment.memory.chunked_loss,
-                            schedule.batch_size() * candidate->data.target.num_elements(),
+                            schedule.own_batch_size() * candidate->data.target.num_elements(),
                             candidate->data.num_outputs) > 0};
   }
 

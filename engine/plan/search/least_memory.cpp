@@ -118,7 +118,7 @@ std::int64_t least_memory(const Experiment& experiment, const DataDescription& d
   const TrainingGraph training = make_training_graph(experiment, data, device);
   std::int64_t bytes = training.persistent_bytes;
   if (device.copies_ahead()) {
-    const std::int64_t samples = std::max(schedule.batch_size(), schedule.eval_batch_size());
+    const std::int64_t samples = std::max(schedule.own_batch_size(), schedule.own_eval_batch_size());
     for (const ValueId staged : training.graph.fields()) {
       TensorType type = training.graph.values[staged].type;
       type.shape = type.shape.with_batch(samples);

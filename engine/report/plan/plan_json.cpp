@@ -73,6 +73,18 @@ Json verification_of(const PlanVerification& verification) {
 
 namespace {
 
+Json ranks_of(const PlanFindings& findings) {
+  Json plans = Json::array();
+  for (const RankPlan& rank : findings.ranks)
+    plans.push_back({{"first_rank", rank.first_rank},
+                     {"num_ranks", rank.num_ranks},
+                     {"batch_size", rank.batch_size},
+                     {"fits", rank.fits},
+                     {"peak_allocated", rank.peak_allocated},
+                     {"peak_reserved", rank.peak_reserved}});
+  return {{"communicated_bytes", findings.communicated_bytes}, {"plans", std::move(plans)}};
+}
+
 Json json_of_plan(const PlanFindings& findings) {
   const MemoryPlan& plan = findings.shown();
   Json steps = Json::array();
@@ -91,7 +103,7 @@ Json json_of_plan(const PlanFindings& findings) {
       {"profile", findings.is_described() ? Json(findings.profile) : Json(nullptr)},
       {"workspace", findings.workspace_bound.empty() ? "exact" : "bounded"},
       {"allocator", allocator_name(findings.allocator)},
-      {"fits", findings.plan.fits},
+      {"fits", findings.fits()},
       {"capacity", findings.capacity},
       {"capacity_from", findings.capacity_origin},
       {"peak_requested", plan.peak_requested},
@@ -141,6 +153,7 @@ Json json_of_plan(const PlanFindings& findings) {
   }
   if (findings.verification) json["verification"] = verification_of(*findings.verification);
   if (!findings.stage.empty()) json["stage"] = findings.stage;
+  if (!findings.ranks.empty()) json["ranks"] = ranks_of(findings);
   return json;
 }
 

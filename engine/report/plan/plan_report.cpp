@@ -12,6 +12,7 @@
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
+#include "engine/report/text/text_table.h"
 
 namespace trainer {
 namespace {
@@ -102,6 +103,32 @@ std::string predicted_time(const PlanFindings& findings, const Style& style) {
          '\n';
 }
 
+/// "rank 0", "ranks 1 to 3".
+std::string ranks_text(const RankPlan& plan) {
+  if (plan.num_ranks == 1) return fmt::format("rank {}", plan.first_rank);
+  return fmt::format("ranks {} to {}", plan.first_rank, plan.first_rank + plan.num_ranks - 1);
+}
+
+std::string ranks_report(const PlanFindings& findings, const Style& style) {
+  TextTable table({{.title = "ranks", .align = Align::left},
+                   {.title = "batch"},
+                   {.title = "allocated"},
+                   {.title = "reserved"},
+                   {.title = "", .align = Align::left}});
+  std::int64_t num_ranks = 0;
+  for (const RankPlan& plan : findings.ranks) {
+    num_ranks += plan.num_ranks;
+    table.add_row({ranks_text(plan), format_count(plan.batch_size), format_bytes(plan.peak_allocated),
+                   format_bytes(plan.peak_reserved), plan.fits ? "fits" : "does not fit"});
+  }
+  return table.render(style) +
+         wrap(fmt::format(
+                  "All else here is of rank 0. To each update every one of the {} sends {}, and receives as much.",
+                  format_number_of(num_ranks, "rank"), format_bytes(findings.communicated_bytes)),
+              static_cast<std::size_t>(style.width)) +
+         '\n';
+}
+
 std::string headline(const PlanFindings& findings) {
   std::string text = fmt::format("Does not fit {}", findings.device_name);
   if (findings.plan.failure) {
@@ -167,6 +194,8 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
             '\n';
   text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style) +
           data_supply_text(findings, style);
+  if (!findings.ranks.empty())
+    text += heading(style, "What each rank holds at its peak") + ranks_report(findings, style);
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stages_report(findings, style);
   if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);

@@ -207,6 +207,7 @@ Json json_of(const OutOfMemoryEvent& event) {
   Json json = {{"event", "oom"}};
   json.update(failure_of(event.context));
   if (!event.stage.empty()) json["stage"] = event.stage;
+  if (event.num_ranks > 1) json["rank"] = event.rank;
   json["allocator"] = allocator_name(event.allocator);
   json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
   json["other_processes"] = processes_of(event.other_processes);

@@ -76,6 +76,10 @@ std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints) 
   return names;
 }
 
+std::string folder_of_rank(const std::string& run, std::int64_t rank) {
+  return rank == 0 ? run : fmt::format("{}/{}/{}", run, ranks_folder, rank);
+}
+
 bool RunDirectory::holds_run() const {
   return exists(path_ + "/" + config_file) || !checkpoint_steps().empty() || ReplacedRun(path_).is_aside();
 }
@@ -122,9 +126,28 @@ void RunDirectory::remove_run() const {
     if (error) throw DataError(fmt::format("cannot remove {}: {}", path, error.message()));
   };
   for (const char* name : own_run_files) remove(path_ + "/" + name);
+  remove_ranks(0);
   for (const std::string& name : own_checkpoint_entries(checkpoints_path())) remove(checkpoints_path() + "/" + name);
   std::error_code not_empty;
   fs::remove(checkpoints_path(), not_empty);
+}
+
+void RunDirectory::remove_ranks(std::int64_t first) const {
+  const fs::path ranks = fs::path(path_) / ranks_folder;
+  std::error_code none;
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(ranks, none)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t rank = -1;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), rank);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() && rank >= first)
+      folders.push_back(entry.path());
+  }
+  for (const fs::path& folder : folders) {
+    for (const char* name : own_run_files) fs::remove(folder / name, none);
+    fs::remove(folder, none);  // where it is empty
+  }
+  fs::remove(ranks, none);
 }
 
 std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {

@@ -25,6 +25,11 @@ inline constexpr std::array own_run_files = {config_file, events_file, failed_ev
 /// The names in a checkpoints/ that runs made: of checkpoints, and the links.
 std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints);
 
+/// Where all ranks but the first have folders of their own.
+inline constexpr const char* ranks_folder = "ranks";
+/// Where a rank writes its events: the run's folder, and for all but rank 0 one in it.
+std::string folder_of_rank(const std::string& run, std::int64_t rank);
+
 /// The folder of a run: config.yaml (resolved) and checkpoints/; see Notes [Checkpoints], [Replacing a run]. Paths are
 /// as given.
 class RunDirectory {
@@ -42,6 +47,9 @@ class RunDirectory {
   void prepare() const;
   /// Removes the run: its configuration, events and checkpoints, nothing else.
   void remove_run() const;
+
+  /// Removes what ranks from that one on have told; nothing else of their folders.
+  void remove_ranks(std::int64_t first) const;
 
   /// Steps that have a checkpoint, ascending.
   std::vector<std::int64_t> checkpoint_steps() const;

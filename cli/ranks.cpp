@@ -1,0 +1,85 @@
+#include "cli/ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "engine/config/load_experiment.h"
+#include "engine/config/stages.h"
+#include "engine/device/processor.h"
+#include "engine/train/config_drift.h"
+
+namespace trainer {
+namespace {
+
+/// Rank 0's text, on every rank.
+std::string text_of_first(Communicator& ranks, std::string text) {
+  auto size = static_cast<std::int64_t>(text.size());
+  if (ranks.rank() == 0) {
+    std::vector<SentBytes> sends;
+    for (int rank = 1; rank < ranks.size(); ++rank)
+      for (const SentBytes& part : {SentBytes{rank, &size, sizeof size}, SentBytes{rank, text.data(), size}})
+        sends.push_back(part);
+    ranks.exchange(sends, {});
+    return text;
+  }
+  ranks.exchange({}, std::array{ReceivedBytes{0, &size, sizeof size}});
+  text.assign(static_cast<std::size_t>(size), '\0');
+  ranks.exchange({}, std::array{ReceivedBytes{0, text.data(), size}});
+  return text;
+}
+
+}  // namespace
+
+Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(rank_environment()) {
+  const std::int64_t configured = experiment.parallel.data;
+  if (environment_) {
+    num_ranks_ = environment_->size;
+    if (asked > 0 && asked != num_ranks_)
+      throw ConfigError(fmt::format("--ranks is {}, and {} has started {}", asked, environment_->starter, num_ranks_));
+    if (configured != num_ranks_)
+      throw ConfigError(
+          fmt::format("parallel.data is {}, and {} has started {} ranks; give parallel.data={} behind the "
+                      "configuration, or start as many",
+                      configured, environment_->starter, num_ranks_, num_ranks_));
+    return;
+  }
+  if (asked > 0 && configured > 1 && asked != configured)
+    throw ConfigError(fmt::format("--ranks is {}, and parallel.data is {}", asked, configured));
+  num_ranks_ = static_cast<int>(configured);
+  if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(configured);
+      batch_size < configured)
+    throw ConfigError(fmt::format("{} ranks share a batch, and train.batch_size is {}", configured, batch_size));
+}
+
+void Ranks::prepare(Experiment& experiment) const {
+  if (!environment_) return;
+  set_rank(experiment, environment_->rank, environment_->num_local);
+}
+
+void Ranks::meet(const Experiment& experiment) {
+  if (!environment_) return;
+  communicator_ = std::make_unique<SocketCommunicator>(*environment_, static_cast<double>(experiment.parallel.timeout));
+  const std::string version = text_of_first(*communicator_, TRAINER_VERSION);
+  if (version != TRAINER_VERSION)
+    throw ConfigError(fmt::format("rank 0 runs trainer {}, and rank {} trainer {}", version, rank(), TRAINER_VERSION));
+  const std::string own = resolved_json(experiment);
+  const std::string first = text_of_first(*communicator_, own);
+  if (const std::vector<std::string> drift = find_config_drift(first, own); !drift.empty())
+    throw ConfigError(
+        fmt::format("rank {} runs another configuration than rank 0: {}", rank(), fmt::join(drift, ", ")));
+}
+
+bool Ranks::tell_end(ExitCode code, const std::string& reason) {
+  return communicator_ && communicator_->tell_end(code, reason) && !leads();
+}
+
+void Ranks::reach(Device& device) {
+  if (communicator_) device.set_communicator(*communicator_);
+}
+
+}  // namespace trainer

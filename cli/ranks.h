@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "engine/config/experiment.h"
+#include "engine/device/device.h"
+#include "engine/ranks/socket_communicator.h"
+
+namespace trainer {
+
+/// How a run is one of several ranks: what started it, what --ranks and the configuration say.
+class Ranks {
+ public:
+  /// `asked`: --ranks; 0: not given. Throws ConfigError where these differ.
+  Ranks(const Experiment& experiment, std::int64_t asked);
+
+  /// Whether this process is to start the ranks, and is none itself.
+  bool are_to_be_started() const { return num_ranks_ > 1 && !environment_; }
+  int size() const { return num_ranks_; }
+  int rank() const { return environment_ ? environment_->rank : 0; }
+  bool leads() const { return rank() == 0; }
+
+  /// Makes the experiment that of this rank, with its share of the machine's threads.
+  void prepare(Experiment& experiment) const;
+  /// Meets the others, which must run the same configuration with the same trainer. Throws RankError; ConfigError that
+  /// says what differs.
+  void meet(const Experiment& experiment);
+  void reach(Device& device);
+  /// Tells the others that this rank ends for that reason; whether rank 0, which is another, has heard of it.
+  bool tell_end(ExitCode code, const std::string& reason);
+  /// Null where there is one rank.
+  SocketCommunicator* communicator() { return communicator_.get(); }
+
+ private:
+  std::optional<RankEnvironment> environment_;
+  int num_ranks_ = 1;
+  std::unique_ptr<SocketCommunicator> communicator_;
+};
+
+}  // namespace trainer

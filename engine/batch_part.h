@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+// Note [Parts of a batch]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// Ranks that train together share a batch: of its s samples each of n ranks takes s / n, rounded down, one behind the
+// other, and the first s mod n of them one more. So each sample is taken once, what a step learns from does not depend
+// on how many ranks there are, rank 0 has the most, and no rank more of a smaller batch. A last batch of fewer samples
+// than ranks leaves some of them without any.
+
+/// Samples of a batch, from its first on.
+struct BatchPart {
+  std::int64_t begin = 0, count = 0;
+};
+
+/// The part of one of `num_ranks` ranks in a batch of so many samples.
+constexpr BatchPart part_of_batch(std::int64_t num_samples, std::int64_t num_ranks, std::int64_t rank) {
+  const std::int64_t each = num_samples / num_ranks, one_more = num_samples % num_ranks;
+  return {rank * each + (rank < one_more ? rank : one_more), each + (rank < one_more ? 1 : 0)};
+}
+
+}  // namespace trainer

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <type_traits>
+#include <vector>
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/parallel.h"
+#include "engine/device/communicator.h"
+#include "engine/half.h"
+#include "engine/simd.h"
+
+namespace trainer {
+
+namespace {
+
+/// Elements [begin, begin + count) of a tensor of the list.
+struct TensorPiece {
+  std::size_t tensor = 0;
+  std::int64_t begin = 0, count = 0;
+};
+
+constexpr std::int64_t sum_block = 256;
+
+template <typename Sum>
+TRAINER_SIMD void add_block(Sum* to, const Sum* from, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+/// Adds up in the order of Note [Sums over ranks], a block at a time: sums of 2^k ranks that wait for their neighbours
+/// lie one behind the other.
+template <typename Sum>
+class RankSum {
+ public:
+  /// Takes the numbers of the next rank, which `fill` writes.
+  template <typename Fill>
+  void add(std::int64_t count, Fill&& fill) {
+    fill(blocks_[static_cast<std::size_t>(std::popcount(num_ranks_))].data());
+    for (std::uint32_t k = 1; (num_ranks_ & k) != 0; k <<= 1U) merge(count, num_ranks_ & ~(k - 1));
+    ++num_ranks_;
+  }
+  const Sum* finish(std::int64_t count) {
+    for (std::uint32_t left = num_ranks_; std::popcount(left) > 1; left &= left - 1) merge(count, left & (left - 1));
+    num_ranks_ = 0;
+    return blocks_[0].data();
+  }
+
+ private:
+  /// The last of the sums that wait goes into the one before it, of which `before` tells by its bits where it stands.
+  void merge(std::int64_t count, std::uint32_t before) {
+    const auto at = static_cast<std::size_t>(std::popcount(before));
+    add_block(blocks_[at - 1].data(), blocks_[at].data(), count);
+  }
+
+  std::uint32_t num_ranks_ = 0;
+  static constexpr std::size_t most_waiting = 21;  // of 2^20 ranks
+
+  std::array<std::array<Sum, sum_block>, most_waiting> blocks_;
+};
+
+class AllReduceKernel final : public CpuKernel {
+ public:
+  AllReduceKernel(const Op& op, const CpuContext& context)
+      : op_(op),
+        context_(context),
+        slice_(all_reduce_slice(op)),
+        size_(static_cast<std::int64_t>(size_of(op.inputs[0].dtype))) {
+    for (const TensorType& tensor : op.inputs) {
+      begins_.push_back(num_elements_);
+      num_elements_ += tensor.num_elements();
+    }
+    begins_.push_back(num_elements_);
+  }
+
+  void run(const OperandAddresses& addresses, const StepScalars&) override {
+    const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op_).num_ranks;
+    if (num_ranks == 1) return;
+    Communicator* const ranks = context_.communicator;
+    require_internal(ranks != nullptr && ranks->size() == num_ranks, "ranks reach one another");
+    for (std::int64_t begin = 0; begin < num_elements_; begin += num_ranks * slice_)
+      sum_stretch(addresses, *ranks, begin);
+  }
+
+ private:
+  std::vector<TensorPiece> pieces_of(std::int64_t begin, std::int64_t end) const {
+    std::vector<TensorPiece> pieces;
+    end = std::min(end, num_elements_);
+    if (begin >= end) return pieces;
+    auto tensor =
+        static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) - begins_.begin() - 1);
+    for (; begin < end; ++tensor) {
+      const std::int64_t last = std::min(end, begins_[tensor + 1]);
+      if (last > begin) pieces.push_back({tensor, begin - begins_[tensor], last - begin});
+      begin = std::max(begin, last);
+    }
+    return pieces;
+  }
+  std::byte* at(const OperandAddresses& addresses, const TensorPiece& piece) const {
+    return modified_input<std::byte>(addresses, static_cast<int>(piece.tensor)) + piece.begin * size_;
+  }
+
+  void sum_stretch(const OperandAddresses& addresses, Communicator& ranks, std::int64_t begin) {
+    const int own = ranks.rank(), num_ranks = ranks.size();
+    std::vector<std::vector<TensorPiece>> slices;
+    for (int rank = 0; rank < num_ranks; ++rank)
+      slices.push_back(pieces_of(begin + rank * slice_, begin + (rank + 1) * slice_));
+    const std::vector<TensorPiece>& mine = slices[static_cast<std::size_t>(own)];
+    std::int64_t own_bytes = 0;
+    for (const TensorPiece& piece : mine) own_bytes += piece.count * size_;
+    // What others have of the own slice, one rank behind the other.
+    auto* const scratch = static_cast<std::byte*>(addresses.workspace);
+    const auto of_rank = [&](int rank) { return scratch + (rank < own ? rank : rank - 1) * own_bytes; };
+
+    sends_.clear();
+    receives_.clear();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (rank == own) continue;
+      for (const TensorPiece& piece : slices[static_cast<std::size_t>(rank)])
+        sends_.push_back({rank, at(addresses, piece), piece.count * size_});
+      if (own_bytes > 0) receives_.push_back({rank, of_rank(rank), own_bytes});
+    }
+    ranks.exchange(sends_, receives_);
+
+    std::int64_t offset = 0;
+    for (const TensorPiece& piece : mine) {
+      addends_.clear();
+      for (int rank = 0; rank < num_ranks; ++rank)
+        addends_.push_back(rank == own ? at(addresses, piece) : of_rank(rank) + offset);
+      sum_piece(at(addresses, piece), piece.count);
+      offset += piece.count * size_;
+    }
+
+    sends_.clear();
+    receives_.clear();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (rank == own) continue;
+      for (const TensorPiece& piece : mine) sends_.push_back({rank, at(addresses, piece), piece.count * size_});
+      for (const TensorPiece& piece : slices[static_cast<std::size_t>(rank)])
+        receives_.push_back({rank, at(addresses, piece), piece.count * size_});
+    }
+    ranks.exchange(sends_, receives_);
+  }
+
+  void sum_piece(std::byte* sum, std::int64_t count) const {
+    const DType type = op_.inputs[0].dtype;
+    if (type == DType::f64) return sum_numbers<double>(type, sum, count);
+    if (type == DType::i64) return sum_numbers<std::int64_t>(type, sum, count);
+    sum_numbers<float>(type, sum, count);
+  }
+
+  template <typename Sum>
+  void sum_numbers(DType type, std::byte* sum, std::int64_t count) const {
+    parallel_elements(context_.num_threads, count, [&](std::int64_t first, std::int64_t end) {
+      RankSum<Sum> sums;
+      for (std::int64_t at = first; at < end; at += sum_block) {
+        const std::int64_t block = std::min(sum_block, end - at);
+        for (const std::byte* const addend : addends_)
+          sums.add(block, [&](Sum* to) {
+            if constexpr (std::is_same_v<Sum, float>)
+              widen(type, addend + at * size_, to, block);
+            else
+              std::copy_n(reinterpret_cast<const Sum*>(addend) + at, block, to);
+          });
+        const Sum* const all = sums.finish(block);
+        if constexpr (std::is_same_v<Sum, float>)
+          narrow(type, all, sum + at * size_, block);
+        else
+          std::copy_n(all, block, reinterpret_cast<Sum*>(sum) + at);
+      }
+    });
+  }
+
+  const Op op_;
+  const CpuContext& context_;
+  const std::int64_t slice_;  ///< elements that a rank sums at a time
+  const std::int64_t size_;   ///< bytes of an element
+  std::int64_t num_elements_ = 0;
+  std::vector<std::int64_t> begins_;  ///< by tensor, in the list
+  std::vector<SentBytes> sends_;
+  std::vector<ReceivedBytes> receives_;
+  std::vector<const std::byte*> addends_;  ///< of a piece, by rank
+};
+
+std::unique_ptr<CpuKernel> make_all_reduce_kernel(const Op& op, CpuContext& context) {
+  return std::make_unique<AllReduceKernel>(op, context);
+}
+
+/// A slice of every other rank's.
+std::int64_t all_reduce_workspace(const Op& op, CpuContext&) {
+  return (attributes_of<AllReduceAttributes>(op).num_ranks - 1) * all_reduce_slice(op) *
+         static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
+}
+
+}  // namespace
+
+const CpuOp all_reduce_on_cpu = {make_all_reduce_kernel, takes_16_bit, all_reduce_workspace};
+
+}  // namespace trainer

@@ -1,0 +1,50 @@
+#include "engine/ops/all_reduce.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+std::int64_t listed_elements(const Op& op) {
+  std::int64_t count = 0;
+  for (const TensorType& tensor : op.inputs) count += tensor.num_elements();
+  return count;
+}
+
+}  // namespace
+
+std::int64_t all_reduce_slice(const Op& op) {
+  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+  if (num_ranks < 2) return 0;
+  constexpr std::int64_t multiple = 64;
+  const std::int64_t whole = (listed_elements(op) + num_ranks - 1) / num_ranks;
+  const std::int64_t most =
+      most_all_reduce_scratch / (num_ranks - 1) / static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
+  const std::int64_t elements = std::min(whole, std::max(most, multiple));
+  return (elements + multiple - 1) / multiple * multiple;
+}
+
+Op all_reduce_op(std::span<const TensorType> tensors, std::int64_t num_ranks) {
+  require_internal(num_ranks >= 1 && !tensors.empty(), "ranks sum tensors");
+  for (const TensorType& tensor : tensors)
+    require_internal(tensor.dtype == tensors[0].dtype, "tensors that are summed in one list are of one type");
+  return {OpKind::all_reduce, AllReduceAttributes{num_ranks}, {tensors.begin(), tensors.end()}, {}};
+}
+
+namespace {
+
+/// Of the slice that each rank adds up.
+std::int64_t all_reduce_flops(const Op& op) {
+  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+  return listed_elements(op) * (num_ranks - 1) / num_ranks;
+}
+
+}  // namespace
+
+const OpDefinition all_reduce_definition = {
+    .flops = all_reduce_flops, .role = Role::communication, .takes_scratch = true};
+
+}  // namespace trainer

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+
+#include "engine/program/program.h"
+#include "engine/program/schedule.h"
+
+namespace trainer {
+
+// Note [Ranks]
+// ~~~~~~~~~~~~
+// Ranks are processes that each hold the whole model and train on their part of every batch (Note [Parts of a batch] in
+// engine/batch_part.h). What a rank computes is a program like any other, compiled for the sizes of its own parts; what
+// they tell each other are ops of it (Note [Sums over ranks] in engine/ops/all_reduce.h): before an update the sums of
+// all gradients and of the loss's statistics, behind an evaluation those of its statistics and counts. Since the
+// gradient of each sample is scaled by the whole step's samples, sums over ranks are what one process computes. All
+// that is decided by numbers (clipping, the loss scale, a loss that is not finite, early stopping, the best checkpoint)
+// is decided behind such a sum, so by all ranks alike. A rank without a sample in a micro-batch adds nothing, and one
+// without any in a step adds zeros.
+//
+// Every rank runs the same sums in the same order: they stand in the routines that do not depend on batch sizes.
+
+/// Sums over ranks of the gradients of these parameters and of the loss's statistics; nothing where there is one rank.
+void append_rank_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
+                      std::span<const BufferId> gradients);
+/// Program::agree_evaluation and Program::share_statistics.
+Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
+Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
+/// The routines of a micro-batch of which this rank has no sample. The scheduler knows the gradients' buffers.
+Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler);
+
+}  // namespace trainer

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device/communicator.h"
+#include "engine/errors.h"
+#include "engine/ranks/rank_environment.h"
+#include "engine/ranks/rank_watch.h"
+#include "engine/ranks/socket.h"
+
+namespace trainer {
+
+// Note [Meeting]
+// ~~~~~~~~~~~~~~
+// Rank 0 waits at a port that all know. Every other rank connects to it and says which one it is and where it waits
+// itself; once all have come, rank 0 tells each where all others wait, and a rank connects to those before it. Between
+// two ranks there are two connections, for tensors and for words (Note [A word from every rank] in rank_watch.h).
+
+/// Ranks over TCP, on one machine or many.
+class SocketCommunicator final : public Communicator {
+ public:
+  /// Waits for all ranks, at most `timeout_seconds`. Throws RankError.
+  SocketCommunicator(const RankEnvironment& environment, double timeout_seconds);
+
+  int rank() const override { return environment_.rank; }
+  int size() const override { return environment_.size; }
+  void exchange(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives) override;
+
+  /// Tells all others that this rank ends for that reason, which ends them as well; whether rank 0 could be told.
+  bool tell_end(ExitCode code, const std::string& reason) { return watch_->tell_end(code, reason); }
+
+ private:
+  /// What is on its way between this rank and another.
+  struct Traffic {
+    std::vector<SentBytes> sends;
+    std::vector<ReceivedBytes> receives;
+    std::size_t next_send = 0, next_receive = 0;
+    bool is_sending() const { return next_send < sends.size(); }
+    bool is_receiving() const { return next_receive < receives.size(); }
+  };
+
+  void meet(double timeout_seconds, std::vector<Socket>& words);
+  bool send_some(int rank, Traffic& traffic);
+  bool receive_some(int rank, Traffic& traffic);
+
+  const RankEnvironment environment_;
+  std::vector<Socket> sockets_;  ///< for tensors, by rank
+  std::unique_ptr<RankWatch> watch_;
+  std::vector<Traffic> traffic_;  ///< by rank
+};
+
+}  // namespace trainer

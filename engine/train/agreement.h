@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/device/communicator.h"
+
+namespace trainer {
+
+/// The lowest rank that says so, on all ranks, each of which asks at the same place; nothing where none does. `ranks`
+/// may be null: there is one.
+std::optional<int> first_rank(Communicator* ranks, bool mine);
+
+/// Whether any rank says so.
+inline bool any_rank(Communicator* ranks, bool mine) { return first_rank(ranks, mine).has_value(); }
+
+/// Waits until all ranks have come here.
+inline void meet_ranks(Communicator* ranks) { first_rank(ranks, false); }
+
+}  // namespace trainer

@@ -1,0 +1,230 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/cli/process.h"
+
+// Runs of several ranks as processes.
+
+using namespace trainer;
+using Catch::Contains;
+
+namespace {
+
+struct RanksFolder : ScratchFolder {
+  RanksFolder() {
+    std::ofstream yaml(*this / "small.yaml");
+    yaml << "name: small\ndevice: {type: cpu, threads: 1}\ndata: {type: digits}\n"
+            "model: {layers: [flatten, {linear: {out: 32}}, relu, {dropout: {p: 0.1}}, {linear: {out: 10}}]}\n"
+            "train: {batch_size: 50, epochs: 2}\n";
+  }
+  std::string config() const { return *this / "small.yaml"; }
+  std::string output(const std::string& run) const { return "output=" + (*this / run); }
+};
+
+std::vector<nlohmann::json> events_in(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream all;
+  all << file.rdbuf();
+  return events_of(all.str());
+}
+
+std::vector<double> losses_of(const std::vector<nlohmann::json>& events) {
+  std::vector<double> losses;
+  for (const nlohmann::json& event : events_named(events, "step")) losses.push_back(event["loss"].get<double>());
+  return losses;
+}
+
+void check_near(const std::vector<double>& some, const std::vector<double>& others) {
+  REQUIRE(some.size() == others.size());
+  for (std::size_t i = 0; i < some.size(); ++i) CHECK(some[i] == Approx(others[i]).epsilon(1e-5));
+}
+
+/// Processes that `process` has started.
+std::vector<pid_t> children_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+/// Sends a signal to the last rank once some steps are told.
+ProcessOptions signal_last_rank(int signal, bool& was_sent) {
+  ProcessOptions options;
+  options.on_output = [signal, &was_sent](pid_t launcher, const std::string& out) {
+    if (was_sent || out.find("\"step\":40,") == std::string::npos) return;
+    const std::vector<pid_t> ranks = children_of(launcher);
+    if (ranks.empty()) return;
+    was_sent = kill(ranks.back(), signal) == 0;
+  };
+  return options;
+}
+
+/// Runs the words once for each line of variables, at once, as a starter of ranks does; the sum of what is printed, and
+/// the exit codes.
+std::pair<std::string, std::vector<int>> start_with(const RanksFolder& folder,
+                                                    const std::vector<std::string>& variables,
+                                                    const std::string& words) {
+  std::string script;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    script += "(env " + variables[i] + " " + TRAINER_BINARY + " " + words + " > " +
+              (folder / ("out" + std::to_string(i))) + " 2>&1; echo $? > " + (folder / ("rc" + std::to_string(i))) +
+              ") & ";
+  std::ofstream(folder / "start.sh") << script << "wait\n";
+  REQUIRE(std::system(("env -u RANK -u WORLD_SIZE bash " + (folder / "start.sh")).c_str()) == 0);
+  std::pair<std::string, std::vector<int>> result;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    std::ifstream out(folder / ("out" + std::to_string(i))), code(folder / ("rc" + std::to_string(i)));
+    std::ostringstream text;
+    text << out.rdbuf();
+    result.first += text.str();
+    result.second.emplace_back(-1);
+    code >> result.second.back();
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("--ranks starts processes that train as one does; rank 0 tells, and the others in folders of their own") {
+  const RanksFolder folder;
+  const ProcessResult one = run_trainer({"run", folder.config(), "--json", folder.output("one")});
+  REQUIRE(one.exit_code == 0);
+  const ProcessResult ranks = run_trainer({"run", folder.config(), "--json", "--ranks", "3", folder.output("three")});
+  INFO(ranks.err);
+  REQUIRE(ranks.exit_code == 0);
+  CHECK(ranks.err.empty());
+  check_near(losses_of(events_of(ranks.out)), losses_of(events_of(one.out)));
+  CHECK(events_named(events_of(ranks.out), "start").size() == 1);
+  for (const char* rank : {"1", "2"}) {
+    const std::vector<nlohmann::json> told = events_in(folder / ("three/ranks/" + std::string(rank) + "/events.jsonl"));
+    CHECK(losses_of(told) == losses_of(events_of(ranks.out)));
+    CHECK(told.back()["status"] == "done");
+  }
+  // With fewer ranks in its place nothing of the third is left.
+  REQUIRE(
+      run_trainer({"run", folder.config(), "-q", "--ranks", "2", "--overwrite", folder.output("three")}).exit_code ==
+      0);
+  CHECK(std::filesystem::exists(folder / "three/ranks/1/events.jsonl"));
+  CHECK_FALSE(std::filesystem::exists(folder / "three/ranks/2"));
+  // One that uses them says so.
+  CHECK(run_trainer({"eval", folder / "three", "-q"}).exit_code == 0);
+}
+
+TEST_CASE("ranks that mpirun, srun and torchrun start find each other by their variables") {
+  const RanksFolder folder;
+  const std::vector<std::vector<std::string>> starters = {
+      {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_ess_base_jobid=31 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+       "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_ess_base_jobid=31 OMPI_COMM_WORLD_LOCAL_SIZE=2"},
+      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=localhost",
+       "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=localhost"},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733",
+       "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733"}};
+  REQUIRE(run_trainer({"run", folder.config(), "-q", folder.output("one")}).exit_code == 0);
+  const std::vector<double> expected = losses_of(events_in(folder / "one/events.jsonl"));
+  for (std::size_t i = 0; i < starters.size(); ++i) {
+    const std::string run = "run" + std::to_string(i);
+    const auto [out, codes] = start_with(folder, starters[i], "run " + folder.config() + " -q " + folder.output(run));
+    INFO(out);
+    CHECK(codes == std::vector<int>{0, 0});
+    check_near(losses_of(events_in(folder / (run + "/events.jsonl"))), expected);
+  }
+}
+
+TEST_CASE("ranks that are not alike are told, and none begins") {
+  const RanksFolder folder;
+  const std::string variables = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21744 ";
+  std::ofstream(folder / "start2.sh") << "true";
+  const auto [out, codes] =
+      start_with(folder, {"RANK=0 " + variables, "RANK=1 " + variables},
+                 "run " + folder.config() + " -q " + folder.output("none") + " train.batch_size=$((30 + RANK))");
+  // `env` sets the variable for trainer alone, so the shell's own RANK is empty: both are alike.
+  CHECK(codes == std::vector<int>{0, 0});
+  CHECK(out.empty());
+  std::ofstream(folder / "other.yaml") << "extends: small.yaml\ntrain: {batch_size: 40}\n";
+  const std::string script = "(RANK=0 " + variables + TRAINER_BINARY + " run " + folder.config() + " -q " +
+                             folder.output("unlike") + " 2>" + (folder / "e0") + "; echo $? >" + (folder / "c0") +
+                             ") & RANK=1 " + variables + TRAINER_BINARY + " run " + (folder / "other.yaml") +
+                             " name=small -q " + folder.output("unlike") + " 2>" + (folder / "e1") + "; echo $? >" +
+                             (folder / "c1") + "; wait";
+  std::ofstream(folder / "unlike.sh") << script;
+  REQUIRE(std::system(("bash " + (folder / "unlike.sh")).c_str()) == 0);
+  std::ostringstream err;
+  for (const char* file : {"e0", "e1"}) err << std::ifstream(folder / file).rdbuf();
+  CHECK_THAT(err.str(), Contains("rank 1 runs another configuration than rank 0: train.batch_size (was 50, is 40)"));
+  for (const char* file : {"c0", "c1"}) {
+    int code = -1;
+    std::ifstream(folder / file) >> code;
+    CHECK(code == 2);
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "unlike/checkpoints"));
+  CHECK_THAT(run_trainer({"run", folder.config(), "--ranks", "51", folder.output("none")}).err,
+             Contains("51 ranks share a batch, and train.batch_size is 50"));
+}
+
+TEST_CASE("memory that runs out on ranks is told once, and all end with 3") {
+  const RanksFolder folder;
+  const ProcessResult planned = run_trainer({"run", folder.config(), "--ranks", "2", "memory.limit=200KiB",
+                                             "memory.allocator=caching", folder.output("oom")});
+  CHECK(planned.exit_code == 3);
+  const std::string& report = planned.err;
+  CHECK(report.find("\nWhere\n") == report.rfind("\nWhere\n"));
+  CHECK_THAT(report, Contains("rank                0 of 2"));
+  CHECK_FALSE(std::filesystem::exists(folder / "oom/checkpoints"));
+  const ProcessResult running =
+      run_trainer({"run", folder.config(), "--ranks", "2", "memory.limit=200KiB", "memory.allocator=caching",
+                   "memory.preflight=false", "-q", folder.output("running")});
+  CHECK(running.exit_code == 3);
+}
+
+TEST_CASE("a rank that is killed ends the others at once, and the run goes on from its checkpoint with other ranks") {
+  const RanksFolder folder;
+  const std::vector<std::string> words = {"run", folder.config(), "train.epochs=400", "checkpoint.every=10",
+                                          folder.output("run")};
+  std::vector<std::string> first = words;
+  first.insert(first.end(), {"--ranks", "3", "--json"});
+  bool was_sent = false;
+  const auto begin = std::chrono::steady_clock::now();
+  const ProcessResult killed = run_trainer(first, signal_last_rank(SIGKILL, was_sent));
+  CHECK(was_sent);
+  CHECK(killed.exit_code == 75);
+  CHECK_THAT(killed.err, Contains("rank 2 was killed, or its machine is gone"));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  std::vector<std::string> again = words;
+  again.insert(again.end(), {"--ranks", "2", "--json", "--resume", "train.steps=200"});
+  const ProcessResult resumed = run_trainer(again);
+  INFO(resumed.err);
+  REQUIRE(resumed.exit_code == 0);
+  // The steps of both, each once, are those of one process.
+  const ProcessResult one =
+      run_trainer({"run", folder.config(), "train.epochs=400", "train.steps=200", "--json", folder.output("one")});
+  check_near(losses_of(events_in(folder / "run/events.jsonl")), losses_of(events_of(one.out)));
+}
+
+TEST_CASE("a rank that goes silent is given up after parallel.timeout") {
+  const RanksFolder folder;
+  bool was_sent = false;
+  const ProcessResult silent = run_trainer({"run", folder.config(), "train.epochs=100000", "--ranks", "2", "--json",
+                                            "parallel.timeout=2", folder.output("run")},
+                                           signal_last_rank(SIGSTOP, was_sent));
+  CHECK(was_sent);
+  CHECK(silent.exit_code == 75);
+  CHECK_THAT(silent.err, Contains("rank 1 has not answered for 2 s"));
+}
+
+TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
+  const RanksFolder folder;
+  bool was_sent = false;
+  const ProcessResult stopped =
+      run_trainer({"run", folder.config(), "train.epochs=100000", "--ranks", "2", "--json", folder.output("run")},
+                  signal_last_rank(SIGTERM, was_sent));
+  CHECK(was_sent);
+  CHECK(stopped.exit_code == 75);
+  CHECK_THAT(stopped.err, Contains("--resume"));
+  const std::vector<nlohmann::json> events = events_of(stopped.out);
+  CHECK(events.back()["status"] == "interrupted");
+  CHECK(std::filesystem::exists(folder / "run/checkpoints/latest"));
+}
