@@ -6,6 +6,7 @@
 
 #include "engine/device/communicator.h"
 #include "engine/errors.h"
+#include "engine/ranks/direct_memory.h"
 #include "engine/ranks/rank_environment.h"
 #include "engine/ranks/rank_watch.h"
 #include "engine/ranks/socket.h"
@@ -18,7 +19,7 @@ namespace trainer {
 // itself; once all have come, rank 0 tells each where all others wait, and a rank connects to those before it. Between
 // two ranks there are two connections, for tensors and for words (Note [A word from every rank] in rank_watch.h).
 
-/// Ranks over TCP, on one machine or many.
+/// Ranks over TCP, on one machine or many; on one they read each other's memory where the system lets them.
 class SocketCommunicator final : public Communicator {
  public:
   /// Waits for all ranks, at most `timeout_seconds`. Throws RankError.
@@ -42,11 +43,22 @@ class SocketCommunicator final : public Communicator {
   };
 
   void meet(double timeout_seconds, std::vector<Socket>& words);
+  /// Finds out whose memory can be read: Note [Ranks on one machine] in direct_memory.h.
+  void find_direct();
+  /// Whether so many bytes from or to a rank are read directly; both ends say the same.
+  bool is_direct(int rank, std::int64_t num_bytes) const {
+    return processes_[static_cast<std::size_t>(rank)] > 0 && num_bytes >= least_direct_bytes;
+  }
+  /// What stands in traffic_, over the connections.
+  void carry();
   bool send_some(int rank, Traffic& traffic);
   bool receive_some(int rank, Traffic& traffic);
 
+  static constexpr std::int64_t least_direct_bytes = std::int64_t{32} << 10;
+
   const RankEnvironment environment_;
-  std::vector<Socket> sockets_;  ///< for tensors, by rank
+  std::vector<std::int64_t> processes_;  ///< by rank, where both can read the other's memory; 0: they cannot
+  std::vector<Socket> sockets_;          ///< for tensors, by rank
   std::unique_ptr<RankWatch> watch_;
   std::vector<Traffic> traffic_;  ///< by rank
 };

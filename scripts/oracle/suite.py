@@ -12,7 +12,7 @@ import zlib
 
 from findings import CaseResult, Findings, PartResult
 
-PARTS = ["networks", "tokens", "attention", "optimizers", "stages", "averages", "schedules", "initialisers", "amp", "resume", "data", "images",
+PARTS = ["networks", "tokens", "attention", "optimizers", "stages", "averages", "ranks", "schedules", "initialisers", "amp", "resume", "data", "images",
          "metrics", "losses", "features", "mixing", "semantics", "tokenizers", "torchvision", "transformers",
          "generation", "lr_find", "predict"]
 

@@ -349,7 +349,7 @@ TEST_CASE("words of other programs are told in words of this one") {
     CHECK_THAT(told(words), Contains("; settings are written without dashes: train.batch_size=32\n"));
   }
   CHECK_THAT(told({"run", config, "--lr"}), Contains(": optimizer.lr=VALUE\n"));
-  CHECK_THAT(told({"run", config, "--gpus", "2"}), Contains("trainer trains on one device"));
+  CHECK_THAT(told({"run", config, "--gpus", "2"}), Contains("parallel.data=2"));
   CHECK_THAT(told({"run", "--config", config}), Contains("CONFIG is given without a flag"));
   CHECK_THAT(told({"run", config, "--resum"}), Contains("did you mean '--resume'?"));
   CHECK_THAT(told({"check", config, "train.accumulate_grad_batches=4"}),

@@ -26,6 +26,8 @@ inline void on_ranks(int num_ranks, const std::function<void(SocketCommunicator&
         SocketCommunicator ranks(environment, timeout_seconds);
         try {
           body(ranks);
+        } catch (const RankError&) {  // told by the one that it is of
+          throw;
         } catch (const Error& error) {
           ranks.tell_end(error.exit_code(), error.what());
           throw;

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""One repetition of one network of scripts/bench_ranks.py in PyTorch: DistributedDataParallel over gloo, a process for each
+rank, started by itself; prints one line of JSON of rank 0, with the most that a rank held.
+
+Each rank takes its part of the batch of configs/bench/*.yaml, as trainer's do; all else is as in bench_cpu_torch.py.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+import bench_cpu_torch as alone
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(arguments, rank):
+    dist.init_process_group("gloo", rank=rank, world_size=arguments.ranks)
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    make_training = alone.make_token_training if arguments.network in alone.GPTS else alone.make_image_training
+    model, inputs, targets, batch, make_optimizer = make_training(arguments.network)
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    own = batch // arguments.ranks
+    rows = targets[0].shape[0] // batch  # of a sample
+    inputs = [x[rank * own:(rank + 1) * own].contiguous() for x in inputs]
+    targets = [y[rank * own * rows:(rank + 1) * own * rows].contiguous() for y in targets]
+    if arguments.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
+    model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = make_optimizer(model.parameters(), fused=True)
+    criterion = nn.CrossEntropyLoss()
+    step_seconds = []
+    begin = end = None
+    for index in range(1 << 30):
+        if index == arguments.warmup_steps:
+            begin = end = time.perf_counter()
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss = criterion(model(inputs[index % 4]), targets[index % 4])
+        loss.backward()
+        optimizer.step()
+        loss.item()  # as a training loop that prints its loss
+        if begin is None:
+            continue
+        end = time.perf_counter()
+        step_seconds.append(end - start)
+        if len(step_seconds) % 5 == 0:  # all ranks stop behind the same step
+            goes_on = torch.tensor([end - begin < arguments.seconds], dtype=torch.float32)
+            dist.broadcast(goes_on, 0)
+            if goes_on.item() == 0:
+                break
+    held = torch.tensor([alone.resident_bytes("VmHWM"), alone.IMPORTED_BYTES], dtype=torch.float64)
+    above = torch.tensor([held[0] - held[1]], dtype=torch.float64)
+    dist.all_reduce(above, dist.ReduceOp.MAX)
+    dist.all_reduce(held, dist.ReduceOp.MAX)
+    if rank == 0:
+        print(json.dumps({"samples_per_second": own * arguments.ranks * len(step_seconds) / sum(step_seconds),
+                          "step_seconds": sum(step_seconds) / len(step_seconds), "best_step_seconds": min(step_seconds),
+                          "peak_bytes": held[0].item(), "above_import_bytes": above.item(),
+                          "parameters": num_parameters}))
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("network", choices=[*alone.NETWORKS, *alone.GPTS])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--warmup-steps", type=int, default=5)
+    arguments = parser.parse_args()
+    if "RANK" in os.environ:
+        return train(arguments, int(os.environ["RANK"]))
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(arguments.port), "OMP_NUM_THREADS": "1"}
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
+             for rank in range(arguments.ranks)]
+    codes = [rank.wait() for rank in ranks]
+    return max(codes, key=abs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

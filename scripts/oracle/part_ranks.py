@@ -1,0 +1,118 @@
+"""Runs of several ranks against what PyTorch's DistributedDataParallel does, computed in f64 in one process: each rank a
+model of its own over its part of every batch, batch norms by that part, the gradients of all added up, and the running
+statistics of rank 0 where a model is evaluated and saved."""
+import copy
+
+import numpy as np
+import torch
+
+import part_networks
+import part_optimizers
+import rounding
+import safetensors_file
+import training
+
+
+def part_of(begin, end, num_ranks, rank):
+    """A rank's samples of [begin, end): as numpy.array_split cuts."""
+    part = np.array_split(np.arange(begin, end), num_ranks)[rank]
+    return (int(part[0]), int(part[-1]) + 1) if len(part) else (begin, begin)
+
+
+class Twin(part_networks.Twin):
+    def __init__(self, layers, data, loss, weights, sets, updates, optimizer, clip_norm, num_ranks, epochs):
+        super().__init__(layers, data, loss, weights, sets, updates)
+        self.optimizer, self.clip_norm, self.num_ranks, self.epochs = optimizer, clip_norm, num_ranks, epochs
+
+    def add_gradients(self, model, inputs, targets, update, rank):
+        """Of the mean over all samples of the update, what this rank adds; its share of the loss."""
+        whole = sum(training.loss_weight(self.loss, targets[begin:end]) for begin, end in update)
+        total = 0.0
+        for begin, end in update:
+            first, last = part_of(begin, end, self.num_ranks, rank)
+            if first == last:
+                continue
+            loss = training.loss_of(self.loss, model(inputs[first:last]), targets[first:last], reduction="mean")
+            share = training.loss_weight(self.loss, targets[first:last]) / whole
+            (loss * share).backward()
+            total += loss.item() * share
+        return total
+
+    def evaluate(self, model, dtype, noise):
+        inputs, targets = self.tensors("validation", dtype, noise)
+        model.eval()
+        with torch.no_grad():
+            loss = np.array(training.loss_of(self.loss, model(inputs), targets).item())
+        model.train()
+        return loss
+
+    def compute(self, dtype, noise):
+        first = training.model_of(self.layers, self.data["shape"], self.weights, dtype)
+        models = [first] + [copy.deepcopy(first) for _ in range(1, self.num_ranks)]
+        for model in models:
+            if noise:
+                noise.attach(model)
+            model.train()
+        optimizer = training.make_optimizer(self.optimizer, first)
+        inputs, targets = self.tensors("train", dtype, noise)
+        found = {}
+        for step, update in enumerate(self.updates * self.epochs, 1):
+            loss = 0.0
+            for rank, model in enumerate(models):
+                model.zero_grad(set_to_none=True)
+                loss += self.add_gradients(model, inputs, targets, update, rank)
+            found[f"step {step} loss"] = np.array(loss)
+            with torch.no_grad():
+                for name, parameter in first.named_parameters():
+                    grads = [dict(model.named_parameters())[name].grad for model in models]
+                    parameter.grad = sum(grad for grad in grads if grad is not None)
+            if self.clip_norm:
+                training.clip(first, self.clip_norm)
+            optimizer.step()
+            if noise:
+                noise.of_tensors(first)
+            with torch.no_grad():
+                for model in models[1:]:
+                    for own, other in zip(first.parameters(), model.parameters()):
+                        other.copy_(own)
+            for name, array in training.state_arrays(first).items():
+                found[f"step {step} {name}"] = array
+            if step % len(self.updates) == 0:
+                found[f"evaluation after step {step}"] = self.evaluate(first, dtype, noise)
+        return found
+
+
+def run(case):
+    random = case.random
+    num_ranks = [2, 3, 4][case.index % 3]
+    images = random.random() < 0.7
+    data, layers, loss, section, sets, accumulation, updates = part_optimizers.draw_smooth_case(case, images)
+    optimizer = part_optimizers.draw_optimizer(random, random.choice(part_optimizers.KINDS))
+    clip_norm, epochs = random.choice([0, 0.5]), random.choice([1, 2])
+    memory = random.choice([{}, {"allocator": "planned"}])
+    model = training.torch_network.build(layers, data["shape"])
+    weights = training.random_weights(model, np.random.default_rng(case.number))
+    twin = Twin(layers, data, loss, weights, sets, updates, optimizer, clip_norm, num_ranks, epochs)
+    case.title = f"{num_ranks} ranks, {optimizer['type']}, images {images}, accumulation {accumulation}"
+    case.seen = {f"{num_ranks} ranks", f"images {images}"}
+    file = case.folder / "weights.safetensors"
+    safetensors_file.write(file, weights)
+    config = {"data": section, "model": {"layers": layers}, "loss": loss, "optimizer": optimizer, "memory": memory,
+              "train": {"batch_size": data["batch"], "log_every": 1, "accumulation_steps": accumulation, "epochs": epochs,
+                        "clip_norm": clip_norm},
+              "parallel": {"data": num_ranks}, "checkpoint": {"every": 1, "keep": 100000}}
+    run_ = case.trainer.run(case.folder, config, "--weights", file, name="network")
+    found = {f"step {event['step']} loss": event["loss"] for event in run_.steps}
+    found.update({f"evaluation after step {event['step']}": event["loss"] for event in run_.evaluations})
+    for step in range(1, len(updates) * epochs + 1):
+        found.update({f"step {step} {name}": array for name, array in run_.weights(step).items()})
+    rounding.Reference(twin.compute, case.number).compare(case.findings, found)
+
+
+def num_cases(options):
+    return 3 if options.short else 30
+
+
+def everything(options):
+    return {"2 ranks", "3 ranks", "4 ranks"} if options.short else {"2 ranks", "3 ranks", "4 ranks", "images True",
+                                                                    "images False"}
