@@ -26,7 +26,7 @@ namespace trainer {
 class RankWatch {
  public:
   /// `sockets` by rank, not open for the own one.
-  RankWatch(int rank, std::vector<Socket> sockets, double timeout_seconds);
+  RankWatch(std::vector<Socket> sockets, double timeout_seconds);
   /// Says that this rank is through.
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
@@ -57,7 +57,6 @@ class RankWatch {
   void note(ExitCode code, std::string reason);
   void say(std::byte word);
 
-  const int rank_;
   const double timeout_seconds_;
   std::vector<Peer> peers_;
   std::mutex saying_;

@@ -56,9 +56,8 @@ std::vector<std::byte> expected_sum(DType type, int num_ranks, std::size_t tenso
       for (const std::vector<std::byte>& each : all) {
         double added = 0;
         std::int64_t added_whole = 0;
-        std::memcpy(&added, &each[i], 8);
-        std::memcpy(&added_whole, &each[i], 8);
-        if (type == DType::f64) real += added;
+        std::memcpy(type == DType::f64 ? static_cast<void*>(&added) : &added_whole, &each[i], 8);
+        real += added;
         whole += added_whole;
       }
       std::memcpy(&sums[i], type == DType::f64 ? static_cast<const void*>(&real) : &whole, 8);
