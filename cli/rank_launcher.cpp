@@ -58,6 +58,7 @@ std::vector<std::string> own_words() {
 
 std::vector<char*> pointers_of(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;

@@ -103,6 +103,7 @@ class AllReduceKernel final : public CpuKernel {
   void sum_stretch(const OperandAddresses& addresses, Communicator& ranks, std::int64_t begin) {
     const int own = ranks.rank(), num_ranks = ranks.size();
     std::vector<std::vector<TensorPiece>> slices;
+    slices.reserve(static_cast<std::size_t>(num_ranks));
     for (int rank = 0; rank < num_ranks; ++rank)
       slices.push_back(pieces_of(begin + rank * slice_, begin + (rank + 1) * slice_));
     const std::vector<TensorPiece>& mine = slices[static_cast<std::size_t>(own)];

@@ -6,10 +6,16 @@
 namespace trainer {
 namespace {
 
+std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers) {
+  std::vector<TensorType> types;
+  types.reserve(buffers.size());
+  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
+  return types;
+}
+
 void append_sum(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
                 std::vector<BufferId> buffers, Phase phase) {
-  std::vector<TensorType> types;
-  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
+  const std::vector<TensorType> types = types_of(program, buffers);
   scheduler.append_call(routine, all_reduce_op(types, num_ranks), std::move(buffers), {}, no_layer, phase);
 }
 
@@ -50,8 +56,7 @@ Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::
     if (const BufferId average = program.average_buffers[p]; average >= 0) buffers.push_back(average);
   }
   if (buffers.empty()) return routine;
-  std::vector<TensorType> types;
-  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
+  const std::vector<TensorType> types = types_of(program, buffers);
   scheduler.append_call(routine, broadcast_op(types, num_ranks), std::move(buffers), {}, no_layer, Phase::eval);
   return routine;
 }
@@ -70,8 +75,7 @@ Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& sche
         {Instruction::Kind::allocate, gradients.back(), program.parameters[p].layer, Phase::backward});
   }
   for (auto& [type, buffers] : by_type(program, gradients)) {
-    std::vector<TensorType> types;
-    for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
+    const std::vector<TensorType> types = types_of(program, buffers);
     scheduler.append_call(empty.first, fill_zero_op(types), std::move(buffers), {}, no_layer, Phase::backward);
   }
   return empty;
