@@ -34,6 +34,7 @@
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/compile.h"
 #include "engine/program/prediction.h"
+#include "engine/ranks/untold_rank_error.h"
 #include "engine/report/plan/prediction_plan_report.h"
 #include "engine/report/run/json_lines_sink.h"
 #include "engine/report/text/shell_words.h"
@@ -207,6 +208,8 @@ ExitCode run(const RunArguments& arguments) {
     const ExitCode code = run_rank(arguments, given, experiment, ranks, log);
     if (code == ExitCode::out_of_memory) ranks.tell_end(code, "ran out of memory");
     return code;
+  } catch (const UntoldRankError&) {
+    throw;
   } catch (const RankError& error) {
     if (!ranks.leads()) return error.exit_code();  // rank 0 tells of it
     throw;
@@ -271,7 +274,8 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
 
   std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
   const RunStatus status = [&] {
-    const InterruptSignals signals(interruption);  // of the training: what predicts ends as any program does
+    // Of the training: what predicts ends as any program does. A terminal's signals reach all ranks; one says so.
+    const InterruptSignals signals(interruption, ranks.leads() ? InterruptSignals::note_of_run : "");
     return run_training(experiment, std::move(data), *device, options, interruption, events);
   }();
   failure.leave_report();

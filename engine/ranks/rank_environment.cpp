@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -13,15 +14,17 @@
 namespace trainer {
 namespace {
 
-/// The names of one starter's variables; the job's number tells runs on one machine apart.
+/// The names of one starter's variables; the job's number, and its step's, tell runs on one machine apart.
 struct RankVariables {
   const char* starter;
-  const char *rank, *size, *local_rank, *num_local, *job;
+  const char *rank, *size, *local_rank, *num_local, *job, *step = "";
 };
+constexpr const char* slurm_tasks = "SLURM_STEP_TASKS_PER_NODE";
 constexpr std::array all_rank_variables = {
     RankVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                   "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_MCA_ess_base_jobid"},
-    RankVariables{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"},
+    RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", slurm_tasks, "SLURM_JOB_ID",
+                  "SLURM_STEP_ID"},
     RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"}};
 
 std::string_view variable(const char* name) {
@@ -51,8 +54,27 @@ std::string first_of_nodes(std::string_view list) {
   return first + std::string(within.substr(0, within.find_first_of("-,]")));
 }
 
+/// Of this machine, the SLURM_NODEID-th, in "4(x2),3".
+std::int64_t slurm_tasks_here(std::int64_t num_ranks) {
+  std::string_view list = variable(slurm_tasks);
+  for (std::int64_t left = number_or("SLURM_NODEID", 0, 0, most_ranks); !list.empty();) {
+    const std::string_view entry = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(entry.size() + 1, list.size()));
+    const std::size_t times = entry.find("(x");
+    std::int64_t num_tasks = 0, num_machines = 1;
+    std::from_chars(entry.data(), entry.data() + std::min(times, entry.size()), num_tasks);
+    if (times != std::string_view::npos)
+      std::from_chars(entry.data() + times + 2, entry.data() + entry.size(), num_machines);
+    if (num_tasks < 1 || num_tasks > num_ranks) break;
+    if (left < num_machines) return num_tasks;
+    left -= num_machines;
+  }
+  throw ConfigError(fmt::format("the variable {} is '{}', expected the ranks on each machine, like 4(x2),3",
+                                slurm_tasks, variable(slurm_tasks)));
+}
+
 /// One that others on this machine hardly use, the same for all ranks of the job.
-int port_of_job(std::string_view job) {
+int port_of_job(const std::string& job) {
   constexpr std::uint32_t first = 20'000, count = 12'000;  // below those that systems hand out
   std::uint32_t hash = 2166136261U;
   for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -60,18 +82,22 @@ int port_of_job(std::string_view job) {
 }
 
 void find_rendezvous(const RankVariables& variables, RankEnvironment& environment) {
+  const bool is_slurms = variables.num_local == slurm_tasks;
   if (const std::string_view address = variable("MASTER_ADDR"); !address.empty()) {
     environment.address = address;
-  } else if (const std::string_view nodes = variable("SLURM_STEP_NODELIST"); !nodes.empty()) {
-    environment.address = first_of_nodes(nodes);
   } else if (environment.num_local < environment.size) {
-    throw ConfigError(
-        fmt::format("{} started {} ranks on several machines: set MASTER_ADDR to the name of the one with rank 0",
-                    environment.starter, environment.size));
+    const std::string_view nodes = is_slurms ? variable("SLURM_STEP_NODELIST") : std::string_view();
+    environment.address = first_of_nodes(nodes);
+    if (nodes.empty())
+      throw ConfigError(
+          fmt::format("{} started {} ranks on several machines: set MASTER_ADDR to the name of the one with rank 0",
+                      environment.starter, environment.size));
   }
   constexpr int most_port = 65535;
-  environment.port = variable("MASTER_PORT").empty() ? port_of_job(variable(variables.job))
-                                                     : static_cast<int>(number_of("MASTER_PORT", 1, most_port));
+  const bool is_taken = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (!variable("MASTER_PORT").empty()) environment.port = static_cast<int>(number_of("MASTER_PORT", 1, most_port));
+  if (environment.port == 0 || is_taken)
+    environment.port = port_of_job(fmt::format("{} {}", variable(variables.job), variable(variables.step)));
 }
 
 }  // namespace
@@ -86,7 +112,10 @@ std::optional<RankEnvironment> rank_environment() {
     if (environment.size == 1) continue;
     environment.local_rank =
         static_cast<int>(number_or(variables.local_rank, environment.rank, 0, environment.size - 1));
-    environment.num_local = static_cast<int>(number_or(variables.num_local, environment.size, 1, environment.size));
+    if (variables.num_local != slurm_tasks || variable(slurm_tasks).empty())
+      environment.num_local = static_cast<int>(number_or(variables.num_local, environment.size, 1, environment.size));
+    else
+      environment.num_local = static_cast<int>(slurm_tasks_here(environment.size));
     find_rendezvous(variables, environment);
     return environment;
   }

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/ranks/untold_rank_error.h"
+
 namespace trainer {
 namespace {
 
@@ -69,21 +71,34 @@ bool RankWatch::tell_end(ExitCode code, const std::string& reason) {
   return is_told;
 }
 
-void RankWatch::note(ExitCode code, std::string reason) {
+void RankWatch::note(ExitCode code, std::string reason, bool is_untold) {
   {
     const std::lock_guard lock(mutex_);
     if (failed_) return;
     code_ = code;
     reason_ = std::move(reason);
+    is_untold_ = is_untold;
     failed_.store(true, std::memory_order_release);
   }
   constexpr char word = 0;
   [[maybe_unused]] const ssize_t written = ::write(wake_[1], &word, 1);
 }
 
+void RankWatch::note_lost(int rank, std::string reason) {
+  // One that was heard of a moment ago is still there.
+  const double a_moment = std::min(timeout_seconds_ / 2, 2.0);
+  const auto is_there = [&](const Peer& peer) {
+    return peer.socket.is_open() && !peer.is_through &&
+           std::chrono::duration<double>(Clock::now() - peer.heard).count() < a_moment;
+  };
+  const bool others_tell = std::any_of(peers_.begin(), peers_.begin() + rank_, is_there);
+  note(ExitCode::interrupted, std::move(reason), /*is_untold=*/rank == 0 && !others_tell);
+}
+
 void RankWatch::check() const {
   if (!has_failed()) return;
   const std::lock_guard lock(mutex_);
+  if (is_untold_) throw UntoldRankError(code_, reason_);
   throw RankError(code_, reason_);
 }
 
@@ -123,7 +138,7 @@ void RankWatch::watch() {
       Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
       if (waiting[i].revents != 0) hear(ranks[i], peer);
       if (!peer.is_through && std::chrono::duration<double>(now - peer.heard).count() > timeout_seconds_)
-        note(ExitCode::interrupted, fmt::format("rank {} has not answered for {:.0f} s", ranks[i], timeout_seconds_));
+        note_lost(ranks[i], fmt::format("rank {} has not answered for {:.0f} s", ranks[i], timeout_seconds_));
     }
   }
 }
@@ -134,7 +149,7 @@ void RankWatch::hear(int rank, Peer& peer) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     peer.is_through = true;  // there is nothing more to hear
-    return note(ExitCode::interrupted, fmt::format("rank {} was killed, or its machine is gone", rank));
+    return note_lost(rank, fmt::format("rank {} was killed, or its machine is gone", rank));
   }
   peer.heard = Clock::now();
   peer.unread.insert(peer.unread.end(), bytes.begin(), bytes.begin() + got);

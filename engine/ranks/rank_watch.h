@@ -20,7 +20,8 @@ namespace trainer {
 // second, by a thread that does nothing else. A process that is killed closes its connections at once; one that is
 // stopped, or whose network is gone, goes silent, and after the time-out counts as lost. A rank that ends for a reason
 // of its own tells it to all others before, with its exit code, and they end with it. A rank that is through says so,
-// and may then be gone. What was found first is what all of a rank's threads are told.
+// and may then be gone. What was found first is what all of a rank's threads are told. Of a rank that is lost rank 0
+// tells; where it is rank 0 itself, the lowest rank that is left.
 
 /// Listens to all other ranks, in a thread of its own.
 class RankWatch {
@@ -32,7 +33,7 @@ class RankWatch {
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  /// Throws RankError where another rank has failed.
+  /// Throws RankError where another rank has failed; UntoldRankError where it is rank 0 and this rank is to tell of it.
   void check() const;
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// Waits until it is known why a connection to that rank is gone, and throws that.
@@ -54,7 +55,8 @@ class RankWatch {
 
   void watch();
   void hear(int rank, Peer& peer);
-  void note(ExitCode code, std::string reason);
+  void note(ExitCode code, std::string reason, bool is_untold = false);
+  void note_lost(int rank, std::string reason);
   void say(std::byte word);
 
   const double timeout_seconds_;
@@ -63,6 +65,7 @@ class RankWatch {
   mutable std::mutex mutex_;
   ExitCode code_ = ExitCode::unexpected;  ///< guarded by mutex_
   std::string reason_;                    ///< likewise
+  bool is_untold_ = false;                ///< likewise
   std::atomic<bool> failed_{false}, stop_{false};
   int wake_[2] = {-1, -1};
   std::thread thread_;

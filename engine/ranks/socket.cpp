@@ -16,7 +16,7 @@
 #include <memory>
 #include <thread>
 
-#include "engine/errors.h"
+#include "engine/ranks/untold_rank_error.h"
 
 namespace trainer {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 using SocketClock = std::chrono::steady_clock;
 
 [[noreturn]] void fail_socket(const std::string& what) {
-  throw RankError(ExitCode::device, fmt::format("{}: {}", what, std::strerror(errno)));
+  throw UntoldRankError(ExitCode::device, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
 struct FreeAddresses {
@@ -81,7 +81,7 @@ Socket Socket::listen(int port, bool is_local) {
       return socket;
     problem = std::strerror(errno);
   }
-  throw RankError(
+  throw UntoldRankError(
       ExitCode::device,
       fmt::format("rank 0 cannot wait for the others at port {}: {}; MASTER_PORT names another", port, problem));
 }
@@ -101,8 +101,8 @@ Socket Socket::connect(const std::string& address, int port, double seconds) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (std::chrono::duration<double>(SocketClock::now() - begin).count() < seconds);
-  throw RankError(ExitCode::device,
-                  fmt::format("no rank answers at {}, port {}, within {:.0f} s: {}", address, port, seconds, problem));
+  throw UntoldRankError(ExitCode::device, fmt::format("no rank answers at {}, port {}, within {:.0f} s: {}", address,
+                                                      port, seconds, problem));
 }
 
 int Socket::port() const {

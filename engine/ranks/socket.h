@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// A TCP socket. Every failure is a RankError that says what was being done.
+/// A TCP socket. Every failure is an UntoldRankError that says what was being done.
 class Socket {
  public:
   Socket() = default;

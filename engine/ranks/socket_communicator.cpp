@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
+
+#include "engine/ranks/untold_rank_error.h"
 
 namespace trainer {
 namespace {
@@ -22,7 +25,7 @@ struct Hello {
   std::int32_t port = 0;  ///< where the rank waits itself
 };
 
-/// Where a rank waits.
+/// Where a rank waits. Without an address on the machine of rank 0, which each finds by a name of its own.
 struct RankPlace {
   std::array<char, 64> address{};
   std::int32_t port = 0;
@@ -35,6 +38,11 @@ std::span<const std::byte> bytes_of(const T& value) {
 template <typename T>
 std::span<std::byte> writable_bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
+}
+
+/// Whether nobody on another machine can mean this one by it.
+bool is_of_this_machine(std::string_view address) {
+  return address.starts_with("127.") || address.starts_with("::ffff:127.") || address == "::1";
 }
 
 /// Time that is left of what all of the meeting may take.
@@ -102,8 +110,8 @@ void SocketCommunicator::find_direct() {
 
 void SocketCommunicator::meet(double timeout_seconds, std::vector<Socket>& words) {
   const TimeLeft left(timeout_seconds);
-  const bool is_local = environment_.num_local == size();
-  const Socket waiting = Socket::listen(rank() == 0 ? environment_.port : 0, is_local);
+  // A name of this machine may be that of an address which others reach it by.
+  const Socket waiting = Socket::listen(rank() == 0 ? environment_.port : 0, is_of_this_machine(environment_.address));
   std::vector<RankPlace> places(static_cast<std::size_t>(size()));
 
   const auto call = [&](int other, const std::string& address, int port) {
@@ -122,7 +130,7 @@ void SocketCommunicator::meet(double timeout_seconds, std::vector<Socket>& words
           fmt::format("not all of {} ranks have come within {:.0f} s, or rank 0 has ended", size(), timeout_seconds));
     for (int other = 1; other < rank(); ++other) {
       const RankPlace& place = places[static_cast<std::size_t>(other)];
-      call(other, place.address.data(), place.port);
+      call(other, place.address[0] == '\0' ? environment_.address : place.address.data(), place.port);
     }
   }
   // Those behind this rank call it, in any order.
@@ -133,8 +141,9 @@ void SocketCommunicator::meet(double timeout_seconds, std::vector<Socket>& words
       for (int other = rank() + 1; other < size(); ++other)
         if (!words[static_cast<std::size_t>(other)].is_open())
           missing += fmt::format("{}{}", missing.empty() ? "" : ", ", other);
-      throw RankError(ExitCode::device, fmt::format("of {} ranks {} did not come within {:.0f} s (parallel.timeout)",
-                                                    size(), missing, timeout_seconds));
+      throw UntoldRankError(ExitCode::device,
+                            fmt::format("of {} ranks {} did not come within {:.0f} s (parallel.timeout)", size(),
+                                        missing, timeout_seconds));
     }
     Hello hello;
     constexpr double seconds_of_hello = 5;
@@ -151,7 +160,7 @@ void SocketCommunicator::meet(double timeout_seconds, std::vector<Socket>& words
                       fmt::format("two processes are rank {}: is another run at port {}? MASTER_PORT names another",
                                   hello.rank, environment_.port));
     const std::string address = socket.peer_address();
-    address.copy(places[other].address.data(), places[other].address.size() - 1);
+    if (!is_of_this_machine(address)) address.copy(places[other].address.data(), places[other].address.size() - 1);
     places[other].port = hello.port;
     place = std::move(socket);
     --num_calls;

@@ -750,13 +750,14 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
   if (leads) {
     lock.emplace(directory.path());
     directory.prepare();
-  } else {
-    make_directories_durably(folder_of_rank(experiment.output, experiment.parallel.rank));
   }
   meet_ranks(options.ranks);  // the folder is as it will be found
   RunStart start = choose_start(directory, experiment.config_path, options);
   meet_ranks(options.ranks);  // and all have looked
-  if (!leads) start.continues_own = start.replaces_run = false;
+  if (!leads) {
+    start.continues_own = start.replaces_run = false;
+    make_directories_durably(folder_of_rank(experiment.output, experiment.parallel.rank));
+  }
   // Opened before anything moves: it may be one of the run that is replaced.
   std::optional<WeightFiles> weights;
   if (!experiment.weights.file.empty() && !start.checkpoint) weights.emplace(experiment.weights.file);

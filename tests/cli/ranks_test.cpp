@@ -51,14 +51,14 @@ std::vector<pid_t> children_of(pid_t process) {
   return children;
 }
 
-/// Sends a signal to the last rank once some steps are told.
-ProcessOptions signal_last_rank(int signal, bool& was_sent) {
+/// Sends a signal to the last rank, or to the first, once some steps are told.
+ProcessOptions signal_rank(int signal, bool& was_sent, bool is_last = true) {
   ProcessOptions options;
-  options.on_output = [signal, &was_sent](pid_t launcher, const std::string& out) {
+  options.on_output = [signal, is_last, &was_sent](pid_t launcher, const std::string& out) {
     if (was_sent || out.find("\"step\":40,") == std::string::npos) return;
     const std::vector<pid_t> ranks = children_of(launcher);
     if (ranks.empty()) return;
-    was_sent = kill(ranks.back(), signal) == 0;
+    was_sent = kill(is_last ? ranks.back() : ranks.front(), signal) == 0;
   };
   return options;
 }
@@ -119,8 +119,8 @@ TEST_CASE("ranks that mpirun, srun and torchrun start find each other by their v
   const std::vector<std::vector<std::string>> starters = {
       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_ess_base_jobid=31 OMPI_COMM_WORLD_LOCAL_SIZE=2",
        "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_MCA_ess_base_jobid=31 OMPI_COMM_WORLD_LOCAL_SIZE=2"},
-      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=localhost",
-       "SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=localhost"},
+      {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=nowhere",
+       "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_JOB_ID=32 SLURM_STEP_NODELIST=nowhere"},
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733",
        "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733"}};
   REQUIRE(run_trainer({"run", folder.config(), "-q", folder.output("one")}).exit_code == 0);
@@ -188,7 +188,7 @@ TEST_CASE("a rank that is killed ends the others at once, and the run goes on fr
   first.insert(first.end(), {"--ranks", "3", "--json"});
   bool was_sent = false;
   const auto begin = std::chrono::steady_clock::now();
-  const ProcessResult killed = run_trainer(first, signal_last_rank(SIGKILL, was_sent));
+  const ProcessResult killed = run_trainer(first, signal_rank(SIGKILL, was_sent));
   CHECK(was_sent);
   CHECK(killed.exit_code == 75);
   CHECK_THAT(killed.err, Contains("rank 2 was killed, or its machine is gone"));
@@ -204,12 +204,27 @@ TEST_CASE("a rank that is killed ends the others at once, and the run goes on fr
   check_near(losses_of(events_in(folder / "run/events.jsonl")), losses_of(events_of(one.out)));
 }
 
+TEST_CASE("where rank 0 is gone, or never comes, another tells of it, once") {
+  const RanksFolder folder;
+  bool was_sent = false;
+  const ProcessResult killed =
+      run_trainer({"run", folder.config(), "train.epochs=100000", "--ranks", "3", "--json", folder.output("run")},
+                  signal_rank(SIGKILL, was_sent, /*is_last=*/false));
+  CHECK(was_sent);
+  CHECK(killed.exit_code == 75);
+  CHECK(killed.err == "error: rank 0 was killed, or its machine is gone\n");
+  const auto [out, codes] = start_with(folder, {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21755"},
+                                       "run " + folder.config() + " parallel.timeout=1 " + folder.output("none"));
+  CHECK(codes == std::vector<int>{7});
+  CHECK_THAT(out, Contains("no rank answers at 127.0.0.1, port 21755, within 1 s"));
+}
+
 TEST_CASE("a rank that goes silent is given up after parallel.timeout") {
   const RanksFolder folder;
   bool was_sent = false;
   const ProcessResult silent = run_trainer({"run", folder.config(), "train.epochs=100000", "--ranks", "2", "--json",
                                             "parallel.timeout=2", folder.output("run")},
-                                           signal_last_rank(SIGSTOP, was_sent));
+                                           signal_rank(SIGSTOP, was_sent));
   CHECK(was_sent);
   CHECK(silent.exit_code == 75);
   CHECK_THAT(silent.err, Contains("rank 1 has not answered for 2 s"));
@@ -220,7 +235,7 @@ TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
   bool was_sent = false;
   const ProcessResult stopped =
       run_trainer({"run", folder.config(), "train.epochs=100000", "--ranks", "2", "--json", folder.output("run")},
-                  signal_last_rank(SIGTERM, was_sent));
+                  signal_rank(SIGTERM, was_sent));
   CHECK(was_sent);
   CHECK(stopped.exit_code == 75);
   CHECK_THAT(stopped.err, Contains("--resume"));

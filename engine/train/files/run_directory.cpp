@@ -147,7 +147,7 @@ void RunDirectory::remove_ranks(std::int64_t first) const {
     for (const char* name : own_run_files) fs::remove(folder / name, none);
     fs::remove(folder, none);  // where it is empty
   }
-  fs::remove(ranks, none);
+  if (first <= 1) fs::remove(ranks, none);  // others make theirs in it
 }
 
 std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
