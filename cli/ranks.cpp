@@ -48,8 +48,6 @@ Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(ra
                       configured, environment_->starter, num_ranks_, num_ranks_));
     return;
   }
-  if (asked > 0 && configured > 1 && asked != configured)
-    throw ConfigError(fmt::format("--ranks is {}, and parallel.data is {}", asked, configured));
   num_ranks_ = static_cast<int>(configured);
   if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(configured);
       batch_size < configured)
@@ -76,6 +74,12 @@ void Ranks::meet(const Experiment& experiment) {
 
 bool Ranks::tell_end(ExitCode code, const std::string& reason) {
   return communicator_ && communicator_->tell_end(code, reason) && !leads();
+}
+
+bool Ranks::runs_out_behind_another() {
+  if (leads()) return false;
+  communicator_->tell_end(ExitCode::out_of_memory, "ran out of memory");
+  return communicator_->ends_before(ExitCode::out_of_memory);
 }
 
 void Ranks::reach(Device& device) {

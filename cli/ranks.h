@@ -29,6 +29,8 @@ class Ranks {
   void reach(Device& device);
   /// Tells the others that this rank ends for that reason; whether rank 0, which is another, has heard of it.
   bool tell_end(ExitCode code, const std::string& reason);
+  /// Tells the others that this rank has run out of memory; whether a rank before it has as well, and tells the user.
+  bool runs_out_behind_another();
   /// Null where there is one rank.
   SocketCommunicator* communicator() { return communicator_.get(); }
 

@@ -179,12 +179,12 @@ std::string resumption_of(const RunArguments& arguments, const ExperimentArgumen
   return trainer_command(shell_words(words));
 }
 
-/// With as many ranks as --ranks or what started this process says, where the configuration says nothing.
+/// With as many ranks as --ranks says, or, where the configuration says nothing, what started this process.
 Experiment load_ranks(ExperimentArguments& given, std::int64_t asked) {
   Experiment experiment = given.load();
   const std::optional<RankEnvironment> environment = rank_environment();
   const std::int64_t num_ranks = asked > 0 ? asked : environment ? environment->size : 1;
-  if (num_ranks == 1 || experiment.parallel.data > 1) return experiment;
+  if (num_ranks == experiment.parallel.data || (asked == 0 && experiment.parallel.data > 1)) return experiment;
   add_ranks(given, num_ranks);
   return given.load();
 }
@@ -256,8 +256,9 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
                          style_for(stdout), &interruption, event_file.path(),
                          experiment.stages.empty() && experiment.train.batch_size.is_automatic(), arguments.full});
   FailureSink failure(
-      {given.config_path, given.overrides, options.from_stage, options.until_stage, ranks.rank(), arguments.json,
-       arguments.full, RunDirectory(experiment.output), style_for(stderr),
+      {given.config_path, given.overrides, options.from_stage, options.until_stage, ranks.rank(),
+       [&] { return ranks.runs_out_behind_another(); }, arguments.json, arguments.full, RunDirectory(experiment.output),
+       style_for(stderr),
        [&] { return layer_labels(compile(with_any_batch(experiment, description), description, *device)); },
        [&](bool planned) {
          // What a run replaces is there until its plan has fitted.

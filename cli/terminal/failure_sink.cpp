@@ -31,7 +31,8 @@ void FailureSink::take(const Event& event) {
   if (const auto* start = std::get_if<StartEvent>(&event)) note(*start);
   if (const auto* stage = std::get_if<StageEvent>(&event)) note(*stage);
   if (std::holds_alternative<CheckpointEvent>(event)) saved_in_stage_ = true;
-  if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event); failure != nullptr && failure->is_first)
+  if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event);
+      failure != nullptr && failure->is_first && !options_.is_told_before())
     tell(*failure);
   if (options_.rank > 0) {
     if (std::holds_alternative<EndEvent>(event)) write_text(stderr, std::exchange(ending_, ""));

@@ -20,7 +20,8 @@ class FailureSink final : public EventSink {
     std::string config_path;  ///< as the run was started
     std::vector<std::string> overrides;
     std::string from_stage, until_stage;
-    std::int64_t rank = 0;  ///< of the others than rank 0 only what they alone can tell is told
+    std::int64_t rank = 0;                 ///< of the others than rank 0 only what they alone can tell is told
+    std::function<bool()> is_told_before;  ///< whether another rank tells of an out-of-memory
     bool brief = false;
     bool full = false;  ///< the out-of-memory report whole, and not only in its file
     RunDirectory directory;

@@ -71,6 +71,17 @@ bool RankWatch::tell_end(ExitCode code, const std::string& reason) {
   return is_told;
 }
 
+bool RankWatch::ends_before(ExitCode code) const {
+  const auto first = peers_.begin(), own = peers_.begin() + rank_;
+  constexpr auto longest = std::chrono::seconds(5);
+  const Clock::time_point begin = Clock::now();
+  while (Clock::now() - begin < longest) {
+    if (std::all_of(first, own, [](const Peer& peer) { return peer.is_through.load(); })) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return std::any_of(first, own, [&](const Peer& peer) { return peer.code == static_cast<int>(code); });
+}
+
 void RankWatch::note(ExitCode code, std::string reason, bool is_untold) {
   {
     const std::lock_guard lock(mutex_);
@@ -163,6 +174,7 @@ void RankWatch::hear(int rank, Peer& peer) {
       std::memcpy(&code, &peer.unread[at + 1], sizeof code);
       std::memcpy(&size, &peer.unread[at + 5], sizeof size);
       if (peer.unread.size() - at < end_header + size) break;
+      peer.code = static_cast<int>(code);
       peer.is_through = true;
       note(static_cast<ExitCode>(code),
            fmt::format("rank {}: {}", rank,

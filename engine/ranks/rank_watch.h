@@ -43,6 +43,9 @@ class RankWatch {
 
   /// Tells all others that this rank ends for that reason; whether rank 0, where that is another, could be told.
   bool tell_end(ExitCode code, const std::string& reason);
+  /// Whether a rank before this one has told that it ends with that code: waits until all of these have ended, but not
+  /// longer than some seconds.
+  bool ends_before(ExitCode code) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,7 +53,8 @@ class RankWatch {
     Socket socket;
     Clock::time_point heard;
     std::vector<std::byte> unread;
-    bool is_through = false;
+    std::atomic<bool> is_through{false};  ///< there is nothing more to hear
+    std::atomic<int> code{-1};            ///< with which it has told that it ends
   };
 
   void watch();

@@ -1,9 +1,11 @@
 #include "engine/ranks/socket_communicator.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -137,13 +139,16 @@ void SocketCommunicator::meet(double timeout_seconds, std::vector<Socket>& words
   for (int num_calls = 2 * (size() - 1 - rank()); num_calls > 0;) {
     Socket socket = waiting.accept(left.seconds());
     if (!socket.is_open()) {
-      std::string missing;
+      std::vector<int> missing;
       for (int other = rank() + 1; other < size(); ++other)
-        if (!words[static_cast<std::size_t>(other)].is_open())
-          missing += fmt::format("{}{}", missing.empty() ? "" : ", ", other);
-      throw UntoldRankError(ExitCode::device,
-                            fmt::format("of {} ranks {} did not come within {:.0f} s (parallel.timeout)", size(),
-                                        missing, timeout_seconds));
+        if (!words[static_cast<std::size_t>(other)].is_open()) missing.push_back(other);
+      constexpr std::size_t most_named = 8;
+      const std::size_t more = missing.size() - std::min(missing.size(), most_named);
+      missing.resize(missing.size() - more);
+      throw UntoldRankError(
+          ExitCode::device,
+          fmt::format("of {} ranks {}{} did not come within {:.0f} s (parallel.timeout)", size(),
+                      fmt::join(missing, ", "), more > 0 ? fmt::format(" and {} more", more) : "", timeout_seconds));
     }
     Hello hello;
     constexpr double seconds_of_hello = 5;

@@ -31,6 +31,8 @@ class SocketCommunicator final : public Communicator {
 
   /// Tells all others that this rank ends for that reason, which ends them as well; whether rank 0 could be told.
   bool tell_end(ExitCode code, const std::string& reason) { return watch_->tell_end(code, reason); }
+  /// RankWatch::ends_before.
+  bool ends_before(ExitCode code) const { return watch_->ends_before(code); }
 
  private:
   /// What is on its way between this rank and another.

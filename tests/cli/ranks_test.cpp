@@ -110,7 +110,13 @@ TEST_CASE("--ranks starts processes that train as one does; rank 0 tells, and th
       0);
   CHECK(std::filesystem::exists(folder / "three/ranks/1/events.jsonl"));
   CHECK_FALSE(std::filesystem::exists(folder / "three/ranks/2"));
-  // One that uses them says so.
+  // --ranks is what counts beside a configuration that says another number.
+  const ProcessResult other =
+      run_trainer({"run", folder.config(), "-q", "--ranks", "2", "parallel.data=4", folder.output("other")});
+  INFO(other.err);
+  CHECK(other.exit_code == 0);
+  CHECK_FALSE(std::filesystem::exists(folder / "other/ranks/2"));
+  // A command of one process takes what they have saved.
   CHECK(run_trainer({"eval", folder / "three", "-q"}).exit_code == 0);
 }
 
@@ -178,6 +184,10 @@ TEST_CASE("memory that runs out on ranks is told once, and all end with 3") {
       run_trainer({"run", folder.config(), "--ranks", "2", "memory.limit=200KiB", "memory.allocator=caching",
                    "memory.preflight=false", "-q", folder.output("running")});
   CHECK(running.exit_code == 3);
+  // Both run out of it.
+  CHECK(running.err.find("\nWhere\n") != std::string::npos);
+  CHECK(running.err.find("\nWhere\n") == running.err.rfind("\nWhere\n"));
+  CHECK_THAT(running.err, Contains("rank                0 of 2"));
 }
 
 TEST_CASE("a rank that is killed ends the others at once, and the run goes on from its checkpoint with other ranks") {

@@ -114,6 +114,9 @@ TEST_CASE("ranks that do not come are named, within the time-out") {
   const auto begin = std::chrono::steady_clock::now();
   CHECK(failure_of([&] { SocketCommunicator ranks(environment, 0.3); }) ==
         "of 3 ranks 1, 2 did not come within 0 s (parallel.timeout)");
+  environment.size = 20;
+  CHECK_THAT(failure_of([&] { SocketCommunicator ranks(environment, 0.1); }),
+             Contains("of 20 ranks 1, 2, 3, 4, 5, 6, 7, 8 and 11 more did not come"));
   environment.rank = 1;
   CHECK_THAT(failure_of([&] { SocketCommunicator ranks(environment, 0.3); }),
              Contains("no rank answers at 127.0.0.1, port " + std::to_string(port)));
