@@ -25,8 +25,8 @@ constexpr auto between_words = std::chrono::milliseconds(200);
 
 }  // namespace
 
-RankWatch::RankWatch(std::vector<Socket> sockets, double timeout_seconds)
-    : timeout_seconds_(timeout_seconds), peers_(sockets.size()) {
+RankWatch::RankWatch(int rank, std::vector<Socket> sockets, double timeout_seconds)
+    : rank_(rank), timeout_seconds_(timeout_seconds), peers_(sockets.size()) {
   if (::pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0)
     throw RankError(ExitCode::device, fmt::format("cannot watch other ranks: {}", std::strerror(errno)));
   for (std::size_t i = 0; i < sockets.size(); ++i) {

@@ -27,7 +27,7 @@ namespace trainer {
 class RankWatch {
  public:
   /// `sockets` by rank, not open for the own one.
-  RankWatch(std::vector<Socket> sockets, double timeout_seconds);
+  RankWatch(int rank, std::vector<Socket> sockets, double timeout_seconds);
   /// Says that this rank is through.
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
@@ -63,6 +63,7 @@ class RankWatch {
   void note_lost(int rank, std::string reason);
   void say(std::byte word);
 
+  const int rank_;
   const double timeout_seconds_;
   std::vector<Peer> peers_;
   std::mutex saying_;

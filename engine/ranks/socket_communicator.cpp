@@ -68,7 +68,7 @@ SocketCommunicator::SocketCommunicator(const RankEnvironment& environment, doubl
   meet(timeout_seconds, words);
   for (const Socket& socket : sockets_)
     if (socket.is_open()) socket.set_blocking(false);
-  watch_ = std::make_unique<RankWatch>(std::move(words), timeout_seconds);
+  watch_ = std::make_unique<RankWatch>(rank(), std::move(words), timeout_seconds);
   processes_.resize(static_cast<std::size_t>(size()));
   find_direct();
 }
