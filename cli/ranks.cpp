@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/config/load_experiment.h"
 #include "engine/config/stages.h"
-#include "engine/device/processor.h"
-#include "engine/train/config_drift.h"
 
 namespace trainer {
 namespace {
@@ -31,6 +30,17 @@ std::string text_of_first(Communicator& ranks, std::string text) {
   text.assign(static_cast<std::size_t>(size), '\0');
   ranks.exchange({}, std::array{ReceivedBytes{0, text.data(), size}});
   return text;
+}
+
+/// "train.batch_size" of two resolved configurations, but what each machine may have its own of.
+std::vector<std::string> different_keys(const std::string& first, const std::string& own) {
+  std::vector<std::string> keys;
+  for (const nlohmann::json& change : nlohmann::json::diff(nlohmann::json::parse(first), nlohmann::json::parse(own))) {
+    std::string key = change.at("path").get<std::string>().substr(1);
+    std::replace(key.begin(), key.end(), '/', '.');
+    if (!key.starts_with("device") && key != "memory.limit") keys.push_back(std::move(key));
+  }
+  return keys;
 }
 
 }  // namespace
@@ -67,9 +77,8 @@ void Ranks::meet(const Experiment& experiment) {
     throw ConfigError(fmt::format("rank 0 runs trainer {}, and rank {} trainer {}", version, rank(), TRAINER_VERSION));
   const std::string own = resolved_json(experiment);
   const std::string first = text_of_first(*communicator_, own);
-  if (const std::vector<std::string> drift = find_config_drift(first, own); !drift.empty())
-    throw ConfigError(
-        fmt::format("rank {} runs another configuration than rank 0: {}", rank(), fmt::join(drift, ", ")));
+  if (const std::vector<std::string> keys = different_keys(first, own); !keys.empty())
+    throw ConfigError(fmt::format("rank {} runs another configuration than rank 0: {}", rank(), fmt::join(keys, ", ")));
 }
 
 bool Ranks::tell_end(ExitCode code, const std::string& reason) {

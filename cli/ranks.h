@@ -21,10 +21,10 @@ class Ranks {
   int rank() const { return environment_ ? environment_->rank : 0; }
   bool leads() const { return rank() == 0; }
 
-  /// Makes the experiment that of this rank, with its share of the machine's threads.
+  /// Makes the experiment that of this rank.
   void prepare(Experiment& experiment) const;
-  /// Meets the others, which must run the same configuration with the same trainer. Throws RankError; ConfigError that
-  /// says what differs.
+  /// Meets the others, which must run the same configuration, but for device and memory.limit, with the same trainer:
+  /// what ranks tell each other, and when, follows from it. Throws RankError; ConfigError that says what differs.
   void meet(const Experiment& experiment);
   void reach(Device& device);
   /// Tells the others that this rank ends for that reason; whether rank 0, which is another, has heard of it.

@@ -36,12 +36,11 @@ namespace trainer {
 std::size_t find_stage(const Experiment& experiment, const std::string& name, std::string_view asker);
 /// The last stage that trains, whose parameters predict; without stages the experiment itself.
 const Experiment& last_trained(const Experiment& experiment);
-
+Experiment last_trained(Experiment&& experiment);
 /// Makes it, and its stages, those of a rank, of which so many are on its machine.
 void set_rank(Experiment& experiment, std::int64_t rank, std::int64_t num_local);
 /// Makes it, and its stages, those of one process.
 void leave_ranks(Experiment& experiment);
-Experiment last_trained(Experiment&& experiment);
 /// "head, finetune".
 std::string stage_names(const Experiment& experiment);
 

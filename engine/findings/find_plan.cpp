@@ -161,7 +161,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.communicated_bytes = communicated_bytes(compiled.program);
   if (!findings.ranks.empty() && device.kind() != "cpu")
     findings.notes.emplace_back(
-        "Ranks of GPUs are planned, not run yet; what NCCL holds of each GPU comes on top, some hundred MiB.");
+        "Ranks of GPUs are planned, not run yet; what NCCL will hold of each GPU comes on top and is not counted.");
   Planner planner(device, target.rates, request.watch);
   if (!findings.plan.fits) {
     findings.unbounded = plan_memory(compiled, unlimited_capacity);

@@ -23,8 +23,7 @@ std::int64_t all_reduce_slice(const Op& op) {
   const std::int64_t whole = (listed_elements(op) + num_ranks - 1) / num_ranks;
   const std::int64_t most =
       most_all_reduce_scratch / (num_ranks - 1) / static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
-  const std::int64_t elements = std::min(whole, std::max(most, multiple));
-  return (elements + multiple - 1) / multiple * multiple;
+  return std::min((whole + multiple - 1) / multiple, std::max(most / multiple, std::int64_t{1})) * multiple;
 }
 
 Op all_reduce_op(std::span<const TensorType> tensors, std::int64_t num_ranks) {

@@ -23,7 +23,8 @@ struct AllReduceAttributes {
   friend bool operator==(const AllReduceAttributes&, const AllReduceAttributes&) = default;
 };
 
-/// Scratch of a device that takes all that comes before it adds, for all other ranks together.
+/// Scratch of a device that takes all that comes before it adds, for all other ranks together; of more than 16,384
+/// ranks it is more.
 inline constexpr std::int64_t most_all_reduce_scratch = std::int64_t{8} << 20;
 
 /// Elements of the list that each rank sums at a time, of tensors of these types.

@@ -17,15 +17,14 @@ namespace {
 /// The names of one starter's variables; the job's number, and its step's, tell runs on one machine apart.
 struct RankVariables {
   const char* starter;
-  const char *rank, *size, *local_rank, *num_local, *job, *step = "";
+  const char *rank, *size, *num_local, *job, *step = "";
 };
 constexpr const char* slurm_tasks = "SLURM_STEP_TASKS_PER_NODE";
 constexpr std::array all_rank_variables = {
-    RankVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                  "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_MCA_ess_base_jobid"},
-    RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", slurm_tasks, "SLURM_JOB_ID",
-                  "SLURM_STEP_ID"},
-    RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"}};
+    RankVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                  "OMPI_MCA_ess_base_jobid"},
+    RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", slurm_tasks, "SLURM_JOB_ID", "SLURM_STEP_ID"},
+    RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT"}};
 
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -110,8 +109,6 @@ std::optional<RankEnvironment> rank_environment() {
     environment.size = static_cast<int>(number_of(variables.size, 1, most_ranks));
     environment.rank = static_cast<int>(number_of(variables.rank, 0, environment.size - 1));
     if (environment.size == 1) continue;
-    environment.local_rank =
-        static_cast<int>(number_or(variables.local_rank, environment.rank, 0, environment.size - 1));
     if (variables.num_local != slurm_tasks || variable(slurm_tasks).empty())
       environment.num_local = static_cast<int>(number_or(variables.num_local, environment.size, 1, environment.size));
     else

@@ -20,7 +20,7 @@ inline void on_ranks(int num_ranks, const std::function<void(SocketCommunicator&
     threads.emplace_back([&, rank] {
       try {
         RankEnvironment environment;
-        environment.rank = environment.local_rank = rank;
+        environment.rank = rank;
         environment.size = environment.num_local = num_ranks;
         environment.port = port;
         SocketCommunicator ranks(environment, timeout_seconds);

@@ -77,7 +77,7 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
   };
   for (const StagePlan& stage : plans.stages) {
     const PlanFindings& findings = stage.findings;
-    add_row({findings.stage, findings.plan.fits ? "yes" : "no", format_count(findings.total_steps),
+    add_row({findings.stage, findings.fits() ? "yes" : "no", format_count(findings.total_steps),
              format_count(findings.batch_size), format_count(stage.num_trained),
              format_bytes(findings.shown().peak_allocated), format_bytes(findings.shown().peak_reserved),
              format_bytes(stage.purged)},
