@@ -60,6 +60,9 @@ class ChunkedLoss {
     return graph_.mode == GraphMode::evaluation || find_gradients();
   }
 
+  /// Why find() was false: chunks are made where the layer's weights learn.
+  bool is_last_layer_frozen() const { return is_last_layer_frozen_; }
+
   std::int64_t classes() const { return logits().shape[-1]; }
   std::int64_t rows() const { return logits().num_elements() / classes(); }
 
@@ -125,7 +128,8 @@ class ChunkedLoss {
       (node.op.kind == OpKind::linear_backward_weight ? weight_gradient_ : input_gradient_) = &node;
       replaced_.push_back(n);
     }
-    return weight_gradient_ != nullptr && place_weight_gradients();
+    is_last_layer_frozen_ = weight_gradient_ == nullptr;
+    return !is_last_layer_frozen_ && place_weight_gradients();
   }
 
   /// The result of the node that alone reads `value`, where it is one of those looked for; else `value`.
@@ -181,6 +185,7 @@ class ChunkedLoss {
   std::optional<std::size_t> gradient_;  // of the logits
   std::optional<std::size_t> counting_;  // which class is taken for which
   const GraphNode *scale_ = nullptr, *weight_gradient_ = nullptr, *input_gradient_ = nullptr;
+  bool is_last_layer_frozen_ = false;
   std::vector<ValueId> weight_gradients_;
   std::vector<std::size_t> replaced_;
 };
@@ -204,11 +209,11 @@ void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
     const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, loss.rows(), loss.classes());
     if (chunk_rows > 0) loss.replace(chunk_rows);
   } else if (chunked_loss != automatic) {
-    throw ConfigError(
-        fmt::format("memory.chunked_loss is {}, but the model does not end in a linear layer, without an activation, "
-                    "whose result only a "
-                    "cross_entropy loss reads; set memory.chunked_loss to auto or 0",
-                    chunked_loss));
+    throw ConfigError(fmt::format(
+        "memory.chunked_loss is {}, but {}; set memory.chunked_loss to auto or 0", chunked_loss,
+        loss.is_last_layer_frozen() ? "the last layer is frozen, with which the logits are held whole"
+                                    : "the model does not end in a linear layer, without an activation, whose result "
+                                      "only a cross_entropy loss reads"));
   }
 }
 

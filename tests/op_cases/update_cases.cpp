@@ -85,7 +85,7 @@ std::vector<OpCase> fill_zero_cases() {
       c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
       c.expected.changed_inputs[static_cast<int>(i)] = Values(c.inputs.back().size());
     }
-    c.inputs[0][1] = std::numeric_limits<double>::quiet_NaN();
+    c.inputs[1][1] = std::numeric_limits<double>::quiet_NaN();
     c.tolerance = 0;
     cases.push_back(std::move(c));
   }

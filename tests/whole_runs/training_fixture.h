@@ -130,7 +130,7 @@ struct TestRun {
     const bool has_smaller_evaluation = experiment.train.eval_batch_size > data.description.num_validation;
     if (has_smaller_evaluation && RunSchedule(experiment, data.description).evaluates()) ++num_told;
     // Frozen weights that nothing has learned.
-    if (!experiment.freeze.entries.empty() && experiment.weights.file.empty() && !options.resume) ++num_told;
+    if (freezes_parameters() && experiment.weights.file.empty() && !options.resume) ++num_told;
     const auto learns_nothing = [](const StepEvent& step) { return step.loss == 0; };
     if (experiment.data.ignored_target >= 0 && std::ranges::any_of(events.steps, learns_nothing))
       ++num_told;                                                                     // all its targets are ignored
@@ -140,6 +140,14 @@ struct TestRun {
   RunStatus operator()() {
     const std::unique_ptr<Device> device = make_cpu_device(num_threads);
     return (*this)(*device);
+  }
+
+ private:
+  /// Kinds of layers are frozen; freeze_norms: off leaves norms out.
+  bool freezes_parameters() const {
+    return std::ranges::any_of(experiment.freeze.entries, [&](const std::string& kind) {
+      return experiment.freeze.norms != FrozenNorms::train || kind.find("norm") == std::string::npos;
+    });
   }
 };
 
