@@ -323,10 +323,13 @@ inline std::string frozen_sometimes(std::string text) {
   const bool has_linear = has("{linear:");
   std::vector<std::string> kinds;
   if (has_linear && has("{conv2d:")) kinds = {"conv2d", "linear"};
-  if (has("chunked_loss")) std::erase(kinds, "linear");  // the last layer's, which must learn then
   if (has_linear && has("{layernorm:")) kinds.emplace_back("layernorm");
   if (has_linear && has("batchnorm2d")) kinds.emplace_back("conv2d, batchnorm2d");
   if (has_linear && has("{embedding:")) kinds.emplace_back("embedding");
+  if (has("chunked_loss")) {  // with which the last layer's weight must learn
+    std::erase(kinds, "linear");
+    if (has("share: ")) std::erase(kinds, "embedding");
+  }
   if (kinds.empty()) return text;
   const std::size_t drawn = text.size() / 3;
   const char* const norms[] = {"off", "parameters", "on"};
