@@ -26,7 +26,7 @@ class ChunkedLoss {
       if (value.view_of >= 0) is_viewed_.push_back(value.view_of);
   }
 
-  /// False where the graph does not end in a linear layer and its cross-entropy alone.
+  /// False where the graph does not end in a linear layer and its cross-entropy alone, or that layer is frozen.
   bool find() {
     const auto loss = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                    [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy; });
@@ -60,7 +60,7 @@ class ChunkedLoss {
     return graph_.mode == GraphMode::evaluation || find_gradients();
   }
 
-  /// Why find() was false: chunks are made where the layer's weights learn.
+  /// Behind find(), why it was false.
   bool is_last_layer_frozen() const { return is_last_layer_frozen_; }
 
   std::int64_t classes() const { return logits().shape[-1]; }
@@ -211,7 +211,7 @@ void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
   } else if (chunked_loss != automatic) {
     throw ConfigError(fmt::format(
         "memory.chunked_loss is {}, but {}; set memory.chunked_loss to auto or 0", chunked_loss,
-        loss.is_last_layer_frozen() ? "the last layer is frozen, with which the logits are held whole"
+        loss.is_last_layer_frozen() ? "the last layer's weight is frozen, and chunks are taken where it learns"
                                     : "the model does not end in a linear layer, without an activation, whose result "
                                       "only a cross_entropy loss reads"));
   }

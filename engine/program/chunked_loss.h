@@ -16,8 +16,8 @@ std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::
 /// differentiate(), it is linear_cross_entropy_with_gradient, in the place and phase (backward) of the loss's gradient;
 /// gradients of parameters that were made in 16 bit and widened are then made in f32. Casts that mixed precision put
 /// between layer and loss belong to it.
-/// Does nothing where the rows are 0. Where nothing of the kind stands there, `auto` leaves the graph as it is and a
-/// number of rows is a ConfigError.
+/// Does nothing where the rows are 0. Where nothing of the kind stands there, or the layer's weight is frozen, `auto`
+/// leaves the graph as it is and a number of rows is a ConfigError.
 void chunk_loss(Graph& graph, std::int64_t chunked_loss);
 
 }  // namespace trainer

@@ -138,7 +138,7 @@ TEST_CASE("a number of rows where there is nothing to cut is refused") {
                                    "{linear: {out: 1500}}, {residual: {layers: [{linear: {out: 1500}}]}}"})
     CHECK_THROWS_WITH(graph_of(experiment_of(layers), 7), Catch::Matchers::Contains("memory.chunked_loss is 7"));
   CHECK_THROWS_WITH(graph_of(experiment_of(two_layers, "freeze: [head]\n"), 7),
-                    Catch::Matchers::Contains("memory.chunked_loss is 7, but the last layer is frozen"));
+                    Catch::Matchers::Contains("memory.chunked_loss is 7, but the last layer's weight is frozen"));
   DataDescription numbers = described_data({24}, 1500, 96);
   numbers.target = {DType::f32, Shape{numbers.num_outputs}};
   Graph graph = build_graph(experiment_of(two_layers, "loss: mse\n"), numbers, 32, GraphMode::evaluation);
