@@ -27,6 +27,15 @@ __global__ void __launch_bounds__(table_threads)
 }
 
 __global__ void __launch_bounds__(table_threads)
+    add_squares_kernel(const double* __restrict__ sums, std::int64_t count, double* __restrict__ squares) {
+  wait_for_earlier_kernels();
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += table_threads) sum += sums[i];
+  sum = block_sum<table_threads>(sum);
+  if (threadIdx.x == 0) squares[0] = sum;
+}
+
+__global__ void __launch_bounds__(table_threads)
     settle_factor_kernel(const double* __restrict__ sums, std::int64_t count, GradientFactorAttributes attributes,
                          const double* loss_scale, float* __restrict__ factor) {
   wait_for_earlier_kernels();
@@ -43,11 +52,8 @@ __global__ void __launch_bounds__(table_threads)
   factor[gradients_finite] = sum - sum == 0 ? 1.0f : 0.0f;
 }
 
-}  // namespace
-
-void gradient_factor(std::span<const GradientView> gradients, const GradientFactorAttributes& attributes,
-                     const double* loss_scale, float* factor, void* workspace, Stream stream) {
-  auto* const sums = static_cast<double*>(workspace);
+/// A sum a chunk; how many these are.
+std::int64_t sum_chunks(std::span<const GradientView> gradients, double* sums, Stream stream) {
   static_assert(gradient_factor_chunks(chunk_elements) == 1 && gradient_factor_chunks(chunk_elements + 1) == 2);
   std::int64_t num_sums = 0;
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
@@ -66,8 +72,28 @@ void gradient_factor(std::span<const GradientView> gradients, const GradientFact
                         });
     });
   }
+  return num_sums;
+}
+
+}  // namespace
+
+void gradient_factor(std::span<const GradientView> gradients, const GradientFactorAttributes& attributes,
+                     const double* loss_scale, float* factor, void* workspace, Stream stream) {
+  auto* const sums = static_cast<double*>(workspace);
+  const std::int64_t num_sums = sum_chunks(gradients, sums, stream);
   launch(settle_factor_kernel, {1}, {table_threads}, stream, static_cast<const double*>(sums), num_sums, attributes,
          loss_scale, factor);
+}
+
+void gradient_squares(std::span<const GradientView> gradients, double* squares, void* workspace, Stream stream) {
+  auto* const sums = static_cast<double*>(workspace);
+  const std::int64_t num_sums = sum_chunks(gradients, sums, stream);
+  launch(add_squares_kernel, {1}, {table_threads}, stream, static_cast<const double*>(sums), num_sums, squares);
+}
+
+void gradient_factor_of_squares(const double* squares, const GradientFactorAttributes& attributes,
+                                const double* loss_scale, float* factor, Stream stream) {
+  launch(settle_factor_kernel, {1}, {table_threads}, stream, squares, std::int64_t{1}, attributes, loss_scale, factor);
 }
 
 }  // namespace trainer::cuda

@@ -26,4 +26,11 @@ constexpr std::int64_t gradient_factor_chunks(std::int64_t count) { return (coun
 void gradient_factor(std::span<const GradientView> gradients, const GradientFactorAttributes& attributes,
                      const double* loss_scale, float* factor, void* workspace, Stream stream);
 
+/// squares[0] = the sum of the squares of all gradients, in the same order, by the same workspace.
+void gradient_squares(std::span<const GradientView> gradients, double* squares, void* workspace, Stream stream);
+
+/// The factor of a sum of squares. Launches: 1.
+void gradient_factor_of_squares(const double* squares, const GradientFactorAttributes& attributes,
+                                const double* loss_scale, float* factor, Stream stream);
+
 }  // namespace trainer::cuda

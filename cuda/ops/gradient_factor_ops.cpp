@@ -6,17 +6,40 @@
 
 namespace trainer::cuda {
 
-std::unique_ptr<Kernel> make_gradient_factor_kernel(const Op& op, CudaContext& context) {
-  const auto& attributes = attributes_of<GradientFactorAttributes>(op);
-  const std::size_t first = attributes.scaled ? 1 : 0;
+namespace {
+
+/// Of inputs from `first` on, without their addresses.
+std::vector<GradientView> views_of(const Op& op, std::size_t first) {
   std::vector<GradientView> gradients;
   for (std::size_t i = first; i < op.inputs.size(); ++i)
     gradients.push_back({nullptr, op.inputs[i].num_elements(), op.inputs[i].dtype});
-  return make_kernel([gradients = std::move(gradients), attributes = attributes, first,
+  return gradients;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_gradient_squares_kernel(const Op& op, CudaContext& context) {
+  return make_kernel(
+      [gradients = views_of(op, 0), &stream = context.stream](const OperandAddresses& addresses) mutable {
+        for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i].data = addresses.inputs[i];
+        gradient_squares(gradients, output<double>(addresses, 0), addresses.workspace, stream);
+      });
+}
+
+std::unique_ptr<Kernel> make_gradient_factor_kernel(const Op& op, CudaContext& context) {
+  const auto& attributes = attributes_of<GradientFactorAttributes>(op);
+  const std::size_t first = attributes.scaled ? 1 : 0;
+  const bool is_given_squares = op.inputs[first].dtype == DType::f64;
+  return make_kernel([gradients = views_of(op, first), attributes = attributes, first, is_given_squares,
                       &stream = context.stream](const OperandAddresses& addresses) mutable {
+    const double* const loss_scale = attributes.scaled ? input<double>(addresses, 0) : nullptr;
+    auto* const factor = output<float>(addresses, 0);
+    if (is_given_squares) {
+      const double* const squares = input<double>(addresses, static_cast<int>(first));
+      return gradient_factor_of_squares(squares, attributes, loss_scale, factor, stream);
+    }
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i].data = addresses.inputs[first + i];
-    gradient_factor(gradients, attributes, attributes.scaled ? input<double>(addresses, 0) : nullptr,
-                    output<float>(addresses, 0), addresses.workspace, stream);
+    gradient_factor(gradients, attributes, loss_scale, factor, addresses.workspace, stream);
   });
 }
 

@@ -36,7 +36,7 @@ std::int64_t dice_workspace_bytes(const Op& op, const WorkspaceModel&) {
                                       : dice_backward_workspace_bytes(shape.channels);
 }
 
-constexpr std::array gradient_factor_kinds = {OpKind::gradient_factor};
+constexpr std::array gradient_factor_kinds = {OpKind::gradient_squares, OpKind::gradient_factor};
 
 std::int64_t gradient_factor_workspace_bytes(const Op& op, const WorkspaceModel&) {
   std::int64_t num_chunks = 0;

@@ -373,8 +373,17 @@ struct CheckpointConfig {
 
 inline constexpr std::int64_t most_ranks = 1 << 16;
 /// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
+/// What of a model ranks hold a part of each, instead of all of it (Rajbhandari et al., "ZeRO", SC'20).
+enum class Shard : std::uint8_t {
+  none,
+  optimizer,   ///< the optimizer's state, masters and averages of weights
+  gradients,   ///< these, and gradients
+  parameters,  ///< these, and weights
+};
+
 struct ParallelConfig {
-  std::int64_t data = 1;      ///< ranks that share each batch
+  std::int64_t data = 1;  ///< ranks that share each batch
+  Shard shard = Shard::none;
   std::int64_t timeout = 60;  ///< seconds
   // Set by what starts or plans a rank.
   std::int64_t rank = 0;       ///< which of them this is

@@ -1,14 +1,9 @@
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <type_traits>
 #include <vector>
 
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/parallel.h"
+#include "engine/cpu/rank_sum.h"
 #include "engine/device/communicator.h"
-#include "engine/half.h"
-#include "engine/simd.h"
 
 namespace trainer {
 
@@ -18,45 +13,6 @@ namespace {
 struct TensorPiece {
   std::size_t tensor = 0;
   std::int64_t begin = 0, count = 0;
-};
-
-constexpr std::int64_t sum_block = 256;
-
-template <typename Sum>
-TRAINER_SIMD void add_block(Sum* to, const Sum* from, std::int64_t count) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
-/// Adds up in the order of Note [Sums over ranks], a block at a time: sums of 2^k ranks that wait for their neighbours
-/// lie one behind the other.
-template <typename Sum>
-class RankSum {
- public:
-  /// Takes the numbers of the next rank, which `fill` writes.
-  template <typename Fill>
-  void add(std::int64_t count, Fill&& fill) {
-    fill(blocks_[static_cast<std::size_t>(std::popcount(num_ranks_))].data());
-    for (std::uint32_t k = 1; (num_ranks_ & k) != 0; k <<= 1U) merge(count, num_ranks_ & ~(k - 1));
-    ++num_ranks_;
-  }
-  const Sum* finish(std::int64_t count) {
-    for (std::uint32_t left = num_ranks_; std::popcount(left) > 1; left &= left - 1) merge(count, left & (left - 1));
-    num_ranks_ = 0;
-    return blocks_[0].data();
-  }
-
- private:
-  /// The last of the sums that wait goes into the one before it, of which `before` tells by its bits where it stands.
-  void merge(std::int64_t count, std::uint32_t before) {
-    const auto at = static_cast<std::size_t>(std::popcount(before));
-    add_block(blocks_[at - 1].data(), blocks_[at].data(), count);
-  }
-
-  std::uint32_t num_ranks_ = 0;
-  static constexpr std::size_t most_waiting = 21;  // of 2^20 ranks
-
-  std::array<std::array<Sum, sum_block>, most_waiting> blocks_;
 };
 
 class AllReduceKernel final : public CpuKernel {
@@ -128,7 +84,7 @@ class AllReduceKernel final : public CpuKernel {
       addends_.clear();
       for (int rank = 0; rank < num_ranks; ++rank)
         addends_.push_back(rank == own ? at(addresses, piece) : of_rank(rank) + offset);
-      sum_piece(at(addresses, piece), piece.count);
+      sum_over_ranks(context_.num_threads, op_.inputs[0].dtype, addends_, at(addresses, piece), piece.count);
       offset += piece.count * size_;
     }
 
@@ -141,35 +97,6 @@ class AllReduceKernel final : public CpuKernel {
         receives_.push_back({rank, at(addresses, piece), piece.count * size_});
     }
     ranks.exchange(sends_, receives_);
-  }
-
-  void sum_piece(std::byte* sum, std::int64_t count) const {
-    const DType type = op_.inputs[0].dtype;
-    if (type == DType::f64) return sum_numbers<double>(type, sum, count);
-    if (type == DType::i64) return sum_numbers<std::int64_t>(type, sum, count);
-    sum_numbers<float>(type, sum, count);
-  }
-
-  template <typename Sum>
-  void sum_numbers(DType type, std::byte* sum, std::int64_t count) const {
-    parallel_elements(context_.num_threads, count, [&](std::int64_t first, std::int64_t end) {
-      RankSum<Sum> sums;
-      for (std::int64_t at = first; at < end; at += sum_block) {
-        const std::int64_t block = std::min(sum_block, end - at);
-        for (const std::byte* const addend : addends_)
-          sums.add(block, [&](Sum* to) {
-            if constexpr (std::is_same_v<Sum, float>)
-              widen(type, addend + at * size_, to, block);
-            else
-              std::copy_n(reinterpret_cast<const Sum*>(addend) + at, block, to);
-          });
-        const Sum* const all = sums.finish(block);
-        if constexpr (std::is_same_v<Sum, float>)
-          narrow(type, all, sum + at * size_, block);
-        else
-          std::copy_n(all, block, reinterpret_cast<Sum*>(sum) + at);
-      }
-    });
   }
 
   const Op op_;

@@ -35,33 +35,60 @@ double sum_squares(DType type, const void* x, const TensorBlock& block) {
   }
 }
 
-int first_gradient(const Op& op) { return attributes_of<GradientFactorAttributes>(op).scaled ? 1 : 0; }
+/// The squares of an op's gradients, by blocks.
+class SquaresSum {
+ public:
+  /// Those of inputs from `first` on.
+  SquaresSum(const Op& op, std::size_t first, int num_threads) {
+    for (const TensorType& operand : op.inputs) types_.push_back(operand.dtype);
+    for (std::size_t i = first; i < op.inputs.size(); ++i) append_tensor_blocks(op.inputs[i], i, blocks_);
+    num_threads_ = blocks_.size() < 2 ? 1 : num_threads;
+  }
 
-/// One sum a block.
-std::int64_t gradient_factor_workspace_bytes(const Op& op, CpuContext&) {
-  std::int64_t num_blocks = 0;
-  for (auto i = static_cast<std::size_t>(first_gradient(op)); i < op.inputs.size(); ++i)
-    num_blocks += num_tensor_blocks(op.inputs[i]);
-  return num_blocks * static_cast<std::int64_t>(sizeof(double));
-}
-
-std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext& context) {
-  std::vector<TensorBlock> blocks;
-  std::vector<DType> types;
-  for (const TensorType& operand : op.inputs) types.push_back(operand.dtype);
-  for (auto i = static_cast<std::size_t>(first_gradient(op)); i < op.inputs.size(); ++i)
-    append_tensor_blocks(op.inputs[i], i, blocks);
-  return make_kernel([blocks = std::move(blocks), types = std::move(types),
-                      attributes = attributes_of<GradientFactorAttributes>(op),
-                      threads = context.num_threads](const OperandAddresses& addresses, const StepScalars&) {
+  double operator()(const OperandAddresses& addresses) const {
     auto* const sums = static_cast<double*>(addresses.workspace);
-    const auto num_blocks = static_cast<std::int64_t>(blocks.size());
-    parallel_tasks(num_blocks < 2 ? 1 : threads, num_blocks, [&](std::int64_t i) {
-      const TensorBlock& block = blocks[static_cast<std::size_t>(i)];
-      sums[i] = sum_squares(types[block.tensor], addresses.inputs[block.tensor], block);
+    const auto num_blocks = static_cast<std::int64_t>(blocks_.size());
+    parallel_tasks(num_threads_, num_blocks, [&](std::int64_t i) {
+      const TensorBlock& block = blocks_[static_cast<std::size_t>(i)];
+      sums[i] = sum_squares(types_[block.tensor], addresses.inputs[block.tensor], block);
     });
     double sum = 0;
     for (std::int64_t i = 0; i < num_blocks; ++i) sum += sums[i];
+    return sum;
+  }
+
+ private:
+  std::vector<TensorBlock> blocks_;
+  std::vector<DType> types_;
+  int num_threads_ = 1;
+};
+
+std::size_t first_gradient(const Op& op) {
+  return op.kind == OpKind::gradient_factor && attributes_of<GradientFactorAttributes>(op).scaled ? 1 : 0;
+}
+bool is_given_squares(const Op& op) { return op.inputs.back().dtype == DType::f64; }
+
+/// One sum a block.
+std::int64_t squares_workspace_bytes(const Op& op, CpuContext&) {
+  std::int64_t num_blocks = 0;
+  for (std::size_t i = first_gradient(op); i < op.inputs.size(); ++i)
+    if (op.inputs[i].dtype != DType::f64) num_blocks += num_tensor_blocks(op.inputs[i]);
+  return num_blocks * static_cast<std::int64_t>(sizeof(double));
+}
+
+std::unique_ptr<CpuKernel> make_gradient_squares_kernel(const Op& op, CpuContext& context) {
+  return make_kernel(
+      [squares = SquaresSum(op, 0, context.num_threads)](const OperandAddresses& addresses, const StepScalars&) {
+        *output<double>(addresses, 0) = squares(addresses);
+      });
+}
+
+std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext& context) {
+  const int given = is_given_squares(op) ? static_cast<int>(op.inputs.size()) - 1 : -1;
+  return make_kernel([given, squares = SquaresSum(op, first_gradient(op), context.num_threads),
+                      attributes = attributes_of<GradientFactorAttributes>(op)](const OperandAddresses& addresses,
+                                                                                const StepScalars&) {
+    const double sum = given >= 0 ? *input<double>(addresses, given) : squares(addresses);
     const double unscale = attributes.scaled ? 1 / input<double>(addresses, 0)[loss_scale_factor] : 1;
     const double norm = std::sqrt(sum) * unscale;
     const double clip = attributes.clip_norm > 0 ? attributes.clip_norm / (norm + 1e-6) : 1;
@@ -75,6 +102,7 @@ std::unique_ptr<CpuKernel> make_gradient_factor_kernel(const Op& op, CpuContext&
 
 }  // namespace
 
-const CpuOp gradient_factor_on_cpu = {make_gradient_factor_kernel, takes_16_bit, gradient_factor_workspace_bytes};
+const CpuOp gradient_squares_on_cpu = {make_gradient_squares_kernel, takes_16_bit, squares_workspace_bytes};
+const CpuOp gradient_factor_on_cpu = {make_gradient_factor_kernel, takes_16_bit, squares_workspace_bytes};
 
 }  // namespace trainer

@@ -211,8 +211,9 @@ class UpdateWalk {
       write_second_moment(states[1], moments[1].codes, moments[1].largest, count);
     }
     if (rounds_weights()) {
-      const PhiloxStream stream{scalars.seed, format_.random_streams[parameter],
-                                static_cast<std::uint32_t>(scalars.update)};
+      PhiloxStream stream{scalars.seed, format_.random_streams[parameter], static_cast<std::uint32_t>(scalars.update)};
+      if (!format_.first_elements.empty())
+        stream.first_block = static_cast<std::uint64_t>(format_.first_elements[parameter] / rounding_elements);
       round_weights(stream, begin, weights, rounded, count);
     }
     if (format_.copies) write_copy(addresses, at, begin, count, weight);

@@ -5,6 +5,10 @@
 
 namespace trainer {
 
+Op gradient_squares_op(std::span<const TensorType> gradients) {
+  return {OpKind::gradient_squares, {}, {gradients.begin(), gradients.end()}, {{DType::f64, {1}}}};
+}
+
 Op gradient_factor_op(std::span<const TensorType> gradients, const GradientFactorAttributes& attributes) {
   std::vector<TensorType> inputs;
   if (attributes.scaled) inputs.push_back({DType::f64, {num_loss_scale_values}});
@@ -22,6 +26,7 @@ std::int64_t factor_flops(const Op& op) {
 
 }  // namespace
 
+const OpDefinition gradient_squares_definition = {.flops = factor_flops, .takes_scratch = true};
 const OpDefinition gradient_factor_definition = {.flops = factor_flops, .takes_scratch = true};
 
 }  // namespace trainer

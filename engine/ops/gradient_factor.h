@@ -22,8 +22,12 @@ struct GradientFactorAttributes {
   friend bool operator==(const GradientFactorAttributes&, const GradientFactorAttributes&) = default;
 };
 
-/// inputs: [loss scale f64 (num_loss_scale_values) where scaled,] all gradients, f32, f16 and bf16 in any mixture;
-/// outputs: f32 (num_gradient_factors). Squares are summed in f64.
+/// inputs: gradients, f32, f16 and bf16 in any mixture; outputs: f64 (1), the sum of their squares, summed in f64. Of
+/// the parts of gradients that one of several ranks has, to be summed over ranks.
+Op gradient_squares_op(std::span<const TensorType> gradients);
+
+/// inputs: [loss scale f64 (num_loss_scale_values) where scaled,] all gradients, f32, f16 and bf16 in any mixture, or
+/// in their place the sum of their squares f64 (1); outputs: f32 (num_gradient_factors). Squares are summed in f64.
 Op gradient_factor_op(std::span<const TensorType> gradients, const GradientFactorAttributes& attributes);
 
 }  // namespace trainer

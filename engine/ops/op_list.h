@@ -46,6 +46,7 @@
 #include "engine/ops/placed.h"
 #include "engine/ops/position_embedding.h"
 #include "engine/ops/prelu.h"
+#include "engine/ops/rank_parts.h"
 #include "engine/ops/repeat_row.h"
 #include "engine/ops/smooth_l1.h"
 #include "engine/ops/upsample.h"
@@ -131,6 +132,7 @@
   X(confusion_matrix, ConfusionMatrixAttributes)                      \
   X(error_statistics, std::monostate)                                 \
   X(scale_gradient, std::monostate)                                   \
+  X(gradient_squares, std::monostate)                                 \
   X(gradient_factor, GradientFactorAttributes)                        \
   X(sgd_update, SgdUpdateAttributes)                                  \
   X(adam_update, AdamUpdateAttributes)                                \
@@ -138,6 +140,8 @@
   X(average_weights, std::monostate)                                  \
   X(fill_zero, std::monostate)                                        \
   X(all_reduce, AllReduceAttributes)                                  \
+  X(reduce_scatter, RankPartsAttributes)                              \
+  X(all_gather, RankPartsAttributes)                                  \
   X(broadcast, BroadcastAttributes)                                   \
   X(offload, OffloadAttributes)                                       \
   X(fetch, OffloadAttributes)
@@ -151,6 +155,6 @@ using OpAttributes =
                  EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm,
                  CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
                  ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
-                 LossScaleAttributes, OffloadAttributes, AllReduceAttributes, BroadcastAttributes>;
+                 LossScaleAttributes, OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes>;
 
 }  // namespace trainer

@@ -16,6 +16,8 @@ void require_format(std::span<const TensorType> weights, const UpdateFormat& for
   const DType weight_type = format.random_streams.empty() ? DType::f32 : DType::bf16;
   require_internal(format.random_streams.empty() || format.random_streams.size() == weights.size(),
                    "an update has a random stream for each of its bf16 weights");
+  require_internal(format.first_elements.empty() || format.first_elements.size() == format.random_streams.size(),
+                   "an update knows where each of its parts begins");
   require_internal(std::ranges::all_of(weights, [&](const TensorType& weight) { return weight.dtype == weight_type; }),
                    "the weights of an update are f32, or bf16 where it has random streams");
 }

@@ -28,6 +28,9 @@ struct UpdateFormat {
   /// mean is kept. Element i, as on the device, of update u is rounded by bits of Philox (seed, stream, u), see
   /// rounding_bits in engine/stochastic_rounding.h. Empty: weights are f32.
   std::vector<std::uint32_t> random_streams = {};
+  /// Where weights are parts (Note [Parts of tensors] in rank_parts.h), for each of `random_streams` the element that
+  /// its weight begins with, a multiple of rounding_elements; empty: 0.
+  std::vector<std::int64_t> first_elements = {};
   friend bool operator==(const UpdateFormat&, const UpdateFormat&) = default;
 };
 

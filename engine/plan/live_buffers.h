@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,7 +34,11 @@ class LiveBuffers {
   bool holds_only_persistent() const;
   bool is_persistent(BufferId buffer) const { return is_persistent_[buffer] != 0; }
   bool is_live(BufferId buffer) const { return blocks_[buffer].id >= 0; }
-  void* address(BufferId buffer) const { return blocks_[buffer].address; }
+  void* address(BufferId buffer) const {
+    const Buffer& info = program_.buffers[buffer];
+    if (info.view_of < 0) return blocks_[buffer].address;
+    return static_cast<std::byte*>(blocks_[info.view_of].address) + info.view_offset;
+  }
   const Block& block(BufferId buffer) const { return blocks_[buffer]; }
 
   /// From here on transient buffers have these places: Note [Placed layouts] in placed_layouts.h. None is live.

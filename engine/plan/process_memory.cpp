@@ -107,7 +107,7 @@ std::int64_t largest_saved_piece(const Program& program) {
   for (const Parameter& parameter : program.parameters) raise(parameter.file_order, parameter.type);
   for (std::size_t i = 0; i < program.optimizer_buffers.size(); ++i) {
     for (const BufferId buffer : {program.optimizer_buffers[i].first, program.optimizer_buffers[i].second})
-      if (buffer >= 0) raise(program.parameters[i].file_order, program.buffers[buffer].type);
+      if (buffer >= 0) raise(program.parameters[i].file_order, whole_type(program.buffers[buffer]));
   }
   if (program.loss_scale >= 0) raise(FileOrder::same, program.buffers[program.loss_scale].type);
   return largest;
@@ -121,7 +121,7 @@ std::int64_t handed_bytes(const Program& program) {
   for (const Instruction& instruction : program.load.instructions) {
     const Buffer& buffer = program.buffers[instruction.index];
     if (buffer.category == Category::parameter || buffer.category == Category::optimizer_state)
-      num_bytes += buffer.num_bytes;
+      num_bytes += whole_type(buffer).num_bytes();
   }
   return num_bytes;
 }

@@ -46,13 +46,20 @@ void for_each_first_step_routine(const Program& program, const RunSchedule& sche
   visit(program.update, 1.0);
 }
 
+/// Whether a rank without a sample of an evaluated batch runs a routine for it: where ranks share weights.
+inline bool joins_without_samples(const Program& program) {
+  return std::any_of(program.evaluations.begin(), program.evaluations.end(),
+                     [](const Routine& routine) { return routine.batch_size == 0; });
+}
+
 /// Calls `visit(routine, times)` for each routine of an evaluation, in order.
 template <typename Visit>
 void for_each_evaluation_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
   const std::int64_t whole = schedule.own_eval_batch_size(), odd = schedule.own(schedule.odd_eval_batch_size());
-  if (schedule.num_whole_eval_batches() > 0 && whole > 0)
+  const bool joins = joins_without_samples(program);
+  if (schedule.num_whole_eval_batches() > 0 && (whole > 0 || joins))
     visit(evaluation_of(program, whole), schedule.num_whole_eval_batches());
-  if (odd > 0) visit(evaluation_of(program, odd), std::int64_t{1});
+  if (odd > 0 || (schedule.odd_eval_batch_size() > 0 && joins)) visit(evaluation_of(program, odd), std::int64_t{1});
   if (!program.agree_evaluation.instructions.empty()) visit(program.agree_evaluation, std::int64_t{1});
 }
 

@@ -21,6 +21,7 @@
 #include "engine/program/routine_walk.h"
 #include "engine/program/run_checks.h"
 #include "engine/program/schedule.h"
+#include "engine/program/sharding.h"
 #include "engine/program/statistics_fusion.h"
 #include "engine/program/update_routine.h"
 #include "engine/program/weight_averages.h"
@@ -59,14 +60,22 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
     program.load.instructions.push_back({Kind::allocate, buffer, value.layer, Phase::load});
     return buffer;
   };
+  const Sharding sharding(experiment);
+  const auto add_weight = [&](std::string name, const Value& value, bool is_cut) {
+    if (!is_cut) return add_persistent(std::move(name), value);
+    return add_part(program, scheduler, std::move(name), value.layer, value.category, value.type,
+                    value.type.num_elements());
+  };
   bool trains = false;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const Parameter& parameter = program.parameters[p];
-    program.parameter_buffers.push_back(add_persistent(parameter.name, graph.values[graph.parameter_values[p]]));
+    const ValueId copy_value = graph.parameter_copies[p];
+    program.parameter_buffers.push_back(add_weight(parameter.name, graph.values[graph.parameter_values[p]],
+                                                   sharding.cuts_weight(parameter, copy_value >= 0)));
     BufferId copy = -1;
-    if (const ValueId value = graph.parameter_copies[p]; value >= 0) {
-      const Value& info = graph.values[value];
-      copy = add_persistent(graph.layers[info.layer].path + "." + info.role, info);
+    if (copy_value >= 0) {
+      const Value& info = graph.values[copy_value];
+      copy = add_weight(graph.layers[info.layer].path + "." + info.role, info, sharding.cuts_copy(parameter));
     }
     program.copy_buffers.push_back(copy);
     trains = trains || parameter.trainable;
@@ -84,13 +93,46 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
   program.refresh.name = "refresh";
   program.start_averages.name = "start averages";
   program.lend_averages.name = "lend averages";
-  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    const BufferId copy = program.copy_buffers[p];
-    if (copy < 0) continue;
-    scheduler.append_call(program.refresh, cast_op(program.parameters[p].type, program.buffers[copy].type.dtype),
-                          {program.parameter_buffers[p]}, {copy}, program.parameters[p].layer, Phase::load);
-  }
+  append_copies(program, scheduler, program.parameter_buffers, program.refresh, Phase::load);
+  if (sharding.cuts_gradients()) scheduler.share_gradients();
 }
+
+/// Of a field's staging buffer, for the largest batch that the run will meet.
+TensorType staged_type(const Graph& graph, ValueId field, const RunSchedule& schedule) {
+  TensorType type = graph.values[field].type;
+  type.shape = type.shape.with_batch(std::max(schedule.own_batch_size(), schedule.own_eval_batch_size()));
+  return type;
+}
+
+/// In what order each rank's steps run, where their ops communicate (Note [Sharded models] in sharding.h): that of rank
+/// 0, which holds most.
+class SharedOrder {
+ public:
+  SharedOrder(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
+              RecomputeOptions options) {
+    Experiment of_first = experiment;
+    of_first.parallel.rank = 0;
+    const TrainingGraph training = make_training_graph(of_first, data, device);
+    options.persistent_bytes = training.persistent_bytes;
+    const RunSchedule schedule(of_first, data);
+    if (device.copies_ahead())
+      for (const ValueId field : training.graph.fields())
+        options.persistent_bytes += round_to_blocks(staged_type(training.graph, field, schedule).num_bytes());
+    order_ = recompute_order(training.graph, device, options);
+    for (const GraphNode& node : training.graph.nodes) kinds_.push_back(node.op.kind);
+  }
+
+  void apply(Graph& graph) const {
+    const bool is_alike = std::equal(graph.nodes.begin(), graph.nodes.end(), kinds_.begin(), kinds_.end(),
+                                     [](const GraphNode& node, OpKind kind) { return node.op.kind == kind; });
+    require_internal(is_alike, "a model is made of the same ops on every rank");
+    if (!order_.empty()) apply_order(graph, order_);
+  }
+
+ private:
+  std::vector<std::int32_t> order_;
+  std::vector<OpKind> kinds_;
+};
 
 /// Blocks of what `load` allocates.
 std::int64_t persistent_bytes(const Program& program) {
@@ -100,11 +142,11 @@ std::int64_t persistent_bytes(const Program& program) {
   return num_bytes;
 }
 
-/// A persistent buffer of the type of `value`, for the largest batch that the run will meet.
-BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph, ValueId value, std::int64_t samples) {
+/// A persistent buffer for the next batch's `value`.
+BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph, ValueId value,
+                     const RunSchedule& schedule) {
   const Value& info = graph.values[value];
-  TensorType type = info.type;
-  type.shape = type.shape.with_batch(samples);
+  const TensorType type = staged_type(graph, value, schedule);
   const BufferId buffer = scheduler.add_buffer(graph.layers[info.layer].path + "." + info.role + ".staged", info.layer,
                                                info.category, type);
   program.load.instructions.push_back({Kind::allocate, buffer, info.layer, Phase::load});
@@ -133,6 +175,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";
+  program.num_ranks = schedule.num_ranks();
+  program.rank = schedule.rank();
   Scheduler scheduler(program, device, experiment.memory.in_place);
   RecomputeOptions recompute{.checkpointing = &experiment.train.checkpointing,
                              .cheap = experiment.memory.recompute_cheap,
@@ -141,6 +185,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                              .updates_in_backward = experiment.memory.update == UpdatePlace::in_backward,
                              .fronts = fronts};
 
+  std::optional<SharedOrder> shared_order;
+  if (Sharding(experiment).gathers_weights()) shared_order.emplace(experiment, data, device, recompute);
   std::vector<std::int64_t> batch_sizes = {schedule.own_batch_size()};
   const std::int64_t odd = schedule.own(schedule.odd_batch_size());
   if (odd > 0 && odd != batch_sizes.front()) batch_sizes.push_back(odd);
@@ -148,11 +194,9 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
-      if (device.copies_ahead()) {
-        const std::int64_t samples = std::max(schedule.own_batch_size(), schedule.own_eval_batch_size());
+      if (device.copies_ahead())
         for (const ValueId field : graph.fields())
-          program.staged_fields.push_back(add_staging(program, scheduler, graph, field, samples));
-      }
+          program.staged_fields.push_back(add_staging(program, scheduler, graph, field, schedule));
       recompute.persistent_bytes = persistent_bytes(program);
       if (recompute.updates_in_backward) {
         scheduler.update_in_backward([&](Routine& routine, std::span<const std::int32_t> parameters) {
@@ -160,7 +204,10 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
         });
       }
     }
-    apply_recompute(graph, device, recompute);
+    if (shared_order)
+      shared_order->apply(graph);
+    else
+      apply_recompute(graph, device, recompute);
     fuse_residuals(graph, experiment.memory.in_place);
     place_concatenated(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
@@ -175,7 +222,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     if (program.micro_batches.size() == 1 && !goes_on(program)) return std::nullopt;
   }
   if (schedule.odd_batch_size() > 0 && odd == 0)
-    program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler));
+    program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler, schedule.accumulates()));
   program.update = schedule_update(program, scheduler, experiment);
 
   const std::int64_t whole_eval = schedule.num_whole_eval_batches() > 0 ? schedule.own_eval_batch_size() : 0;
@@ -188,6 +235,17 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     const bool is_whole = batch_size == schedule.own_eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
+  }
+  if (Sharding(experiment).is_on() && schedule.lacks_evaluated_samples()) {
+    Routine with_samples;
+    if (!program.evaluations.empty()) {
+      with_samples = program.evaluations.front();
+    } else {
+      const Graph graph = make_evaluation_graph(experiment, data, 1, device, precision_options(experiment));
+      with_samples = scheduler.schedule_evaluation(graph, "");
+    }
+    Routine routine = schedule_without_samples(program, scheduler, with_samples, "evaluate, without samples");
+    if (!routine.instructions.empty()) program.evaluations.push_back(std::move(routine));
   }
   program.share_statistics = schedule_shared_statistics(program, scheduler, schedule.num_ranks());
   if (schedule.evaluates()) program.agree_evaluation = schedule_agreement(program, scheduler, schedule.num_ranks());
@@ -208,6 +266,11 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);
   return {std::move(graph), persistent_bytes(program)};
+}
+
+bool has_parts(const Program& program) {
+  return std::any_of(program.buffers.begin(), program.buffers.end(),
+                     [](const Buffer& buffer) { return buffer.part.has_value(); });
 }
 
 std::vector<char> persistent_buffers(const Program& program) {

@@ -11,6 +11,12 @@ namespace trainer {
 
 using BufferId = std::int32_t;
 
+/// A tensor of which each rank holds a part: Note [Parts of tensors] in engine/ops/rank_parts.h.
+struct TensorPart {
+  TensorType whole;               ///< u8: an 8-bit moment
+  std::int64_t num_elements = 0;  ///< of the parameter
+};
+
 /// A named, sized piece of device memory.
 struct Buffer {
   std::string name;  ///< "<layer path>.<role>": "3.output", "fc.weight.grad", "fc.weight.momentum"
@@ -18,6 +24,10 @@ struct Buffer {
   Category category = Category::activation;
   TensorType type;  ///< u8 for workspace
   std::int64_t num_bytes = 0;
+  /// Where it lies in another buffer, which is allocated in its place; -1: nowhere.
+  BufferId view_of = -1;
+  std::int64_t view_offset = 0;      ///< bytes
+  std::optional<TensorPart> part{};  ///< what `type` is a part of, maybe an empty one, which is never allocated
 };
 
 /// One op over buffers.
@@ -96,6 +106,7 @@ struct Program {
   std::vector<BufferId> average_buffers;
   std::vector<LossPart> loss_parts;            ///< as Graph::loss_parts
   std::vector<FrozenNetwork> frozen_networks;  ///< as Graph::frozen_networks
+  std::int64_t num_ranks = 1, rank = 0;        ///< that have parts of tensors
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
@@ -139,6 +150,12 @@ struct Program {
   /// "fc1 (linear)", or "optimizer" for no layer.
   std::string layer_label(LayerId layer) const;
 };
+
+/// The tensor that a buffer holds, or holds a part of.
+inline const TensorType& whole_type(const Buffer& buffer) { return buffer.part ? buffer.part->whole : buffer.type; }
+
+/// Whether ranks share what one of them would hold: then their routines communicate.
+bool has_parts(const Program& program);
 
 /// By buffer, 1 for those that `load` allocates and does not release.
 std::vector<char> persistent_buffers(const Program& program);

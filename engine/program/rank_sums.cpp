@@ -3,6 +3,8 @@
 #include <map>
 #include <vector>
 
+#include "engine/program/sharding.h"
+
 namespace trainer {
 namespace {
 
@@ -61,10 +63,23 @@ Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::
   return routine;
 }
 
-Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler) {
+Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, bool accumulates) {
   Program::MicroBatch empty;
-  empty.first.name = "train, without samples";
-  empty.next.name = "train, accumulating without samples";
+  const char* const first = "train, without samples";
+  const char* const next = "train, accumulating without samples";
+  if (scheduler.shares_gradients()) {
+    const Program::MicroBatch whole = program.micro_batches.front();
+    empty.first = schedule_without_samples(program, scheduler, whole.first, first);
+    if (accumulates) empty.next = schedule_without_samples(program, scheduler, whole.next, next);
+    Routine start;
+    scheduler.append_start_of_statistics(start, static_cast<int>(program.loss_parts.size()),
+                                         program.buffers[program.loss_statistics].layer, Phase::forward);
+    empty.first.instructions.insert(empty.first.instructions.begin(), start.instructions.begin(),
+                                    start.instructions.end());
+    return empty;
+  }
+  empty.first.name = first;
+  empty.next.name = next;
   scheduler.append_start_of_statistics(empty.first, static_cast<int>(program.loss_parts.size()),
                                        program.buffers[program.loss_statistics].layer, Phase::forward);
   std::vector<BufferId> gradients;

@@ -27,6 +27,6 @@ void append_rank_sums(Program& program, Scheduler& scheduler, std::int64_t num_r
 Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
 Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
 /// The routines of a micro-batch of which this rank has no sample. The scheduler knows the gradients' buffers.
-Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler);
+Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, bool accumulates);
 
 }  // namespace trainer

@@ -59,6 +59,11 @@ class RunSchedule {
   /// The most that this rank takes at a time in training.
   std::int64_t own_batch_size() const { return own(batch_size_); }
   std::int64_t own_eval_batch_size() const { return own(eval_batch_size_); }
+  /// Whether there is an evaluated batch of which this rank has no sample.
+  bool lacks_evaluated_samples() const {
+    return (num_whole_eval_batches_ > 0 && own(eval_batch_size_) == 0) ||
+           (odd_eval_batch_size_ > 0 && own(odd_eval_batch_size_) == 0);
+  }
   /// Of the index-th micro-batch of a step, those of this rank.
   std::int64_t own_of_micro_batch(const Step& step, std::int64_t index) const {
     return own(step.last_is_odd && index + 1 == step.num_micro_batches ? odd_batch_size_ : batch_size_);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "engine/ops/op_definition.h"
+#include "engine/program/sharding.h"
 
 namespace trainer {
 namespace {
@@ -14,11 +16,13 @@ using Kind = Instruction::Kind;
 /// One graph on its way to a routine.
 class RoutineSchedule {
  public:
-  RoutineSchedule(Scheduler& scheduler, const Program& program, const Graph& graph, Routine& routine)
+  RoutineSchedule(Scheduler& scheduler, Program& program, const Graph& graph, Routine& routine)
       : scheduler_(scheduler), program_(program), graph_(graph), routine_(routine) {}
 
   /// `parameter_gradients`: the buffers gradients are kept in; -1 where the first routine makes them.
-  void run(std::vector<BufferId>& parameter_gradients, bool adds_gradients) {
+  void run(std::vector<BufferId>& parameter_gradients, bool is_next) {
+    const bool shares_gradients = scheduler_.shares_gradients() && graph_.mode == GraphMode::training;
+    const bool adds_gradients = is_next && !shares_gradients;
     bind_given();
     find_last_uses();
     if (keeps_prediction_) last_use_[root(graph_.prediction)] = forever;
@@ -30,7 +34,8 @@ class RoutineSchedule {
     }
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
-    if (graph_.mode == GraphMode::training && !adds_gradients) {
+    if (shares_gradients) find_buckets();
+    if (graph_.mode == GraphMode::training && !is_next) {
       scheduler_.append_start_of_statistics(routine_, static_cast<int>(graph_.loss_parts.size()),
                                             graph_.values[graph_.loss_statistics].layer, first_phase);
     }
@@ -42,6 +47,7 @@ class RoutineSchedule {
         release_dead(node, n, phase);
         continue;
       }
+      gather_shared(n, phase);
       for (std::size_t i = 0; i < node.outputs.size(); ++i)
         make_output(node, static_cast<int>(i), n, phase, parameter_gradients, adds_gradients);
       std::vector<BufferId> inputs, outputs;
@@ -50,7 +56,9 @@ class RoutineSchedule {
       scheduler_.append_call(routine_, node.op, std::move(inputs), std::move(outputs), node.layer, phase);
       if (adds_gradients) add_to_gradients(node, parameter_gradients, phase);
       release_dead(node, n, phase);
+      release_shared(n, phase);
       if (!updates_behind_.empty()) append_updates(updates_behind_[n], parameter_gradients);
+      if (shares_gradients) append_sums(n, parameter_gradients, is_next);
     }
   }
 
@@ -81,10 +89,132 @@ class RoutineSchedule {
     if (graph_.loss_statistics >= 0) bind(graph_.loss_statistics, program_.loss_statistics);
     if (graph_.metric_counts >= 0) bind(graph_.metric_counts, program_.metric_counts);
     if (graph_.loss_scale >= 0) bind(graph_.loss_scale, program_.loss_scale);
+    if (!shared_.empty()) find_spans();
   }
   void bind(ValueId value, BufferId buffer) {
-    buffers_[value] = buffer;
     last_use_[value] = forever;
+    if (program_.buffers[buffer].part)
+      shared_.push_back({value, buffer, {}});
+    else
+      buffers_[value] = buffer;
+  }
+
+  /// A value of which this rank holds a part, and the nodes for which it is gathered.
+  struct Shared {
+    ValueId value = -1;
+    BufferId part = -1;
+    std::vector<std::pair<std::size_t, std::size_t>> spans;  ///< first and last node
+  };
+
+  /// Nodes that may stand between two that read a gathered value and not gather it twice.
+  static constexpr std::size_t most_between = 2;
+
+  void find_spans() {
+    std::vector<Shared*> shared_of(graph_.values.size(), nullptr);
+    for (Shared& shared : shared_) shared_of[shared.value] = &shared;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (const ValueId input : graph_.nodes[n].inputs) {
+        Shared* const shared = shared_of[root(input)];
+        if (shared == nullptr) continue;
+        if (shared->spans.empty() || n > shared->spans.back().second + 1 + most_between)
+          shared->spans.emplace_back(n, n);
+        shared->spans.back().second = n;
+      }
+    }
+    gathered_at_.resize(graph_.nodes.size());
+    released_behind_.resize(graph_.nodes.size());
+    for (Shared& shared : shared_)
+      for (const auto& [first, last] : shared.spans) {
+        gathered_at_[first].push_back(&shared);
+        released_behind_[last].push_back(&shared);
+      }
+  }
+
+  void gather_shared(std::size_t n, Phase phase) {
+    if (shared_.empty()) return;
+    std::map<DType, std::vector<const Shared*>> by_type;
+    for (const Shared* shared : gathered_at_[n]) by_type[graph_.values[shared->value].type.dtype].push_back(shared);
+    for (const auto& [type, gathered] : by_type) {
+      std::vector<TensorType> types;
+      std::vector<BufferId> parts, wholes;
+      for (const Shared* const shared : gathered) {
+        const Buffer part = program_.buffers[shared->part];
+        types.push_back(part.part->whole);
+        wholes.push_back(
+            scheduler_.add_buffer(part.name + ".gathered", part.layer, Category::communication, part.part->whole));
+        routine_.instructions.push_back({Kind::allocate, wholes.back(), part.layer, phase});
+        if (part.num_bytes > 0) parts.push_back(shared->part);
+        buffers_[shared->value] = wholes.back();
+      }
+      scheduler_.append_call(routine_, all_gather_op(types, program_.num_ranks, program_.rank), std::move(parts),
+                             std::move(wholes), graph_.nodes[n].layer, phase);
+    }
+  }
+
+  void release_shared(std::size_t n, Phase phase) {
+    if (shared_.empty()) return;
+    for (const Shared* const shared : released_behind_[n])
+      routine_.instructions.push_back(
+          {Kind::release, std::exchange(buffers_[shared->value], -1), graph_.nodes[n].layer, phase});
+  }
+
+  /// Parameters whose gradients are summed together, and the node behind which the last of them is complete.
+  void find_buckets() {
+    std::vector<std::size_t> last(graph_.parameters.size(), 0);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (const auto* operands : {&graph_.nodes[n].inputs, &graph_.nodes[n].outputs})
+        for (const ValueId operand : *operands)
+          if (const std::int32_t p = gradient_of_[root(operand)]; p >= 0) last[p] = n;
+    std::int64_t num_bytes = 0;
+    std::size_t ready = 0;  // buckets keep their order
+    for (std::size_t p = graph_.parameters.size(); p-- > 0;) {
+      if (graph_.parameter_gradients[p] < 0) continue;
+      const TensorType& type = graph_.values[graph_.parameter_gradients[p]].type;
+      if (buckets_.empty() || type.dtype != bucket_type(buckets_.back()) ||
+          num_bytes + type.num_bytes() > most_bucket_bytes) {
+        buckets_.emplace_back();
+        num_bytes = 0;
+      }
+      num_bytes += type.num_bytes();
+      ready = std::max(ready, last[p]);
+      buckets_.back().parameters.push_back(static_cast<std::int32_t>(p));
+      buckets_.back().behind = ready;
+    }
+  }
+
+  struct Bucket {
+    std::vector<std::int32_t> parameters;
+    std::size_t behind = 0;
+  };
+  DType bucket_type(const Bucket& bucket) const {
+    return graph_.values[graph_.parameter_gradients[bucket.parameters.front()]].type.dtype;
+  }
+
+  /// Of the buckets that are complete behind a node.
+  void append_sums(std::size_t n, const std::vector<BufferId>& gradients, bool adds) {
+    for (const Bucket& bucket : buckets_) {
+      if (bucket.behind != n) continue;
+      std::vector<BufferId> wholes, parts;
+      for (const std::int32_t p : bucket.parameters) {
+        const Parameter& parameter = graph_.parameters[p];
+        wholes.push_back(gradients[p]);
+        parts.push_back(gradient_part(p, program_.buffers[gradients[p]].type));
+        if (!adds && parts.back() >= 0)
+          routine_.instructions.push_back({Kind::allocate, parts.back(), parameter.layer, Phase::backward});
+      }
+      append_reduce_scatter(program_, scheduler_, routine_, wholes, parts, adds, Phase::backward);
+      for (const std::int32_t p : bucket.parameters)
+        routine_.instructions.push_back({Kind::release, gradients[p], graph_.parameters[p].layer, Phase::backward});
+    }
+  }
+
+  BufferId gradient_part(std::int32_t p, const TensorType& whole) {
+    const ElementRange range = rank_part(whole.num_elements(), program_.num_ranks, program_.rank);
+    BufferId& part = scheduler_.gradient_parts()[p];
+    if (part < 0 && range.count > 0)
+      part = scheduler_.add_buffer(graph_.parameters[p].name + ".grad.part", graph_.parameters[p].layer,
+                                   Category::gradient, {whole.dtype, {range.count}});
+    return part;
   }
 
   void find_last_uses() {
@@ -213,7 +343,7 @@ class RoutineSchedule {
   }
 
   Scheduler& scheduler_;
-  const Program& program_;
+  Program& program_;
   const Graph& graph_;
   Routine& routine_;
   bool keeps_prediction_ = false;
@@ -221,7 +351,10 @@ class RoutineSchedule {
   std::vector<std::int64_t> last_use_;                     // by root value: the node, `forever`, or -1 for none
   std::vector<std::int32_t> gradient_of_;                  // by value: the parameter, or -1
   std::vector<std::vector<std::int32_t>> updates_behind_;  // by node: parameters; empty: all are updated at the end
-  std::vector<ValueId> taken_;                             // inputs whose buffer the current node's outputs took over
+  std::vector<Shared> shared_;
+  std::vector<std::vector<const Shared*>> gathered_at_, released_behind_;  // by node; empty: nothing is shared
+  std::vector<Bucket> buckets_;                                            // in the order in which they are summed
+  std::vector<ValueId> taken_;  // inputs whose buffer the current node's outputs took over
 };
 
 }  // namespace
@@ -255,6 +388,7 @@ void Scheduler::append_start_of_statistics(Routine& routine, int num_terms, Laye
 
 Routine Scheduler::schedule_training(const Graph& graph, Gradients gradients, std::string name) {
   gradient_buffers_.resize(graph.parameters.size(), -1);
+  gradient_parts_.resize(graph.parameters.size(), -1);
   Routine routine;
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;

@@ -29,6 +29,11 @@ class Scheduler {
   /// there and nothing reads the weight any more.
   void update_in_backward(AppendUpdate append_update) { append_update_ = std::move(append_update); }
 
+  /// From here on a training routine sums gradients over ranks, so that this rank keeps its parts of the sums alone:
+  /// Note [Sharded models] in sharding.h.
+  void share_gradients() { shares_gradients_ = true; }
+  bool shares_gradients() const { return shares_gradients_; }
+
   /// What a training routine does with the gradients of the parameters.
   enum class Gradients : std::uint8_t { start, add };
 
@@ -48,6 +53,8 @@ class Scheduler {
 
   /// Gradient buffers by parameter; -1 until a training routine has been scheduled.
   std::vector<BufferId>& gradient_buffers() { return gradient_buffers_; }
+  /// Where gradients are shared, this rank's parts of their sums by parameter; -1: it has none.
+  std::vector<BufferId>& gradient_parts() { return gradient_parts_; }
   bool in_place() const { return in_place_; }
   const AppendUpdate& append_update() const { return append_update_; }
 
@@ -56,7 +63,8 @@ class Scheduler {
   const DeviceModel& device_;
   const bool in_place_;
   AppendUpdate append_update_;
-  std::vector<BufferId> gradient_buffers_;
+  bool shares_gradients_ = false;
+  std::vector<BufferId> gradient_buffers_, gradient_parts_;
 };
 
 }  // namespace trainer

@@ -1,10 +1,12 @@
 #include "engine/program/update_routine.h"
 
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "engine/graph/trained_layers.h"
 #include "engine/program/rank_sums.h"
+#include "engine/program/sharding.h"
 #include "engine/program/weight_averages.h"
 
 namespace trainer {
@@ -60,11 +62,18 @@ std::vector<UpdateGroup> group_of(const Program& program, const std::vector<Buff
   return groups;
 }
 
-Op update_op(const Experiment& experiment, std::span<const TensorType> weights, const UpdateGroup& group) {
+Op update_op(const Experiment& experiment, const Program& program, std::span<const TensorType> weights,
+             const UpdateGroup& group) {
   const OptimizerConfig& optimizer = experiment.optimizer;
   UpdateFormat format = group.format;
-  if (group.rounds_weights)
-    for (const std::int32_t p : group.parameters) format.random_streams.push_back(static_cast<std::uint32_t>(p));
+  if (group.rounds_weights) {
+    for (const std::int32_t p : group.parameters) {
+      format.random_streams.push_back(static_cast<std::uint32_t>(p));
+      if (!Sharding(experiment).is_on()) continue;
+      const std::int64_t count = program.parameters[p].type.num_elements();
+      format.first_elements.push_back(rank_part(count, program.num_ranks, program.rank).begin);
+    }
+  }
   if (is_adam(optimizer)) {
     return adam_update_op(weights, {.beta1 = optimizer.beta1,
                                     .beta2 = optimizer.beta2,
@@ -82,11 +91,33 @@ Op update_op(const Experiment& experiment, std::span<const TensorType> weights, 
                                  .pace = group.pace});
 }
 
-/// Norm, unscaling and clipping of all gradients; -1 where there is nothing of it.
+/// The sum of squares of all ranks' parts of gradients.
+BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> parts) {
+  const TensorType type{DType::f64, {1}};
+  const BufferId squares = scheduler.add_buffer("optimizer.gradient_squares", no_layer, Category::temporary, type);
+  routine.instructions.push_back({Kind::allocate, squares, no_layer, Phase::update});
+  if (parts.empty()) {
+    scheduler.append_call(routine, fill_zero_op({&type, 1}), {squares}, {}, no_layer, Phase::update);
+  } else {
+    std::vector<TensorType> types;
+    for (const BufferId part : parts) types.push_back(program.buffers[part].type);
+    scheduler.append_call(routine, gradient_squares_op(types), {parts.begin(), parts.end()}, {squares}, no_layer,
+                          Phase::update);
+  }
+  scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {squares}, {}, no_layer, Phase::update);
+  return squares;
+}
+
+/// Norm, unscaling and clipping of all gradients, or of this rank's parts of them; -1 where there is nothing of it.
 BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
                                 std::span<const BufferId> gradients) {
   const bool is_scaled = program.loss_scale >= 0;
   if (experiment.train.clip_norm <= 0 && !is_scaled) return -1;
+  BufferId squares = -1;
+  if (Sharding(experiment).is_on()) {
+    squares = append_squares(program, scheduler, routine, gradients);
+    gradients = {&squares, 1};
+  }
   std::vector<TensorType> types;
   std::vector<BufferId> inputs;
   if (is_scaled) inputs.push_back(program.loss_scale);
@@ -99,6 +130,7 @@ BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Ex
       scheduler.add_buffer("optimizer.gradient_factor", no_layer, Category::temporary, op.outputs[0]);
   routine.instructions.push_back({Kind::allocate, factor, no_layer, Phase::update});
   scheduler.append_call(routine, op, std::move(inputs), {factor}, no_layer, Phase::update);
+  if (squares >= 0) routine.instructions.push_back({Kind::release, squares, no_layer, Phase::update});
   return factor;
 }
 
@@ -106,8 +138,12 @@ BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Ex
 
 void append_optimizer_state(Program& program, Scheduler& scheduler, const Experiment& experiment) {
   program.optimizer_buffers.resize(program.parameters.size());
+  const Sharding sharding(experiment);
   const bool eight_bit = experiment.memory.moments == MomentStorage::eight_bit;
   const auto add_state = [&](const Parameter& parameter, const char* role, const TensorType& type) {
+    if (sharding.cuts_state(parameter))
+      return add_part(program, scheduler, parameter.name + "." + role, parameter.layer, Category::optimizer_state, type,
+                      parameter.type.num_elements());
     const BufferId buffer =
         scheduler.add_buffer(parameter.name + "." + role, parameter.layer, Category::optimizer_state, type);
     program.load.instructions.push_back({Kind::allocate, buffer, parameter.layer, Phase::load});
@@ -131,46 +167,125 @@ void append_optimizer_state(Program& program, Scheduler& scheduler, const Experi
 void append_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
                    BufferId factor, std::span<const std::int32_t> parameters) {
   const std::vector<BufferId>& gradients = scheduler.gradient_buffers();
+  const bool has_parts = Sharding(experiment).is_on();
   for (const UpdateGroup& group : group_of(program, gradients, experiment, factor, parameters)) {
     std::vector<BufferId> inputs = {program.loss_statistics};
     if (group.format.factored) inputs.push_back(factor);
     if (group.format.scaled) inputs.push_back(program.loss_scale);
     std::vector<TensorType> weights;
+    const auto own = [&](BufferId buffer) { return has_parts ? part_of(program, scheduler, buffer) : buffer; };
     for (const std::int32_t p : group.parameters) {
-      weights.push_back(program.parameters[p].type);
-      inputs.push_back(program.parameter_buffers[p]);
-      inputs.push_back(gradients[p]);
+      const BufferId weight = own(program.parameter_buffers[p]);
+      weights.push_back(program.buffers[weight].type);
+      inputs.push_back(weight);
+      inputs.push_back(has_parts ? scheduler.gradient_parts()[p] : gradients[p]);
+      if (program.copy_buffers[p] >= 0) inputs.push_back(own(program.copy_buffers[p]));
       const OptimizerBuffers& state = program.optimizer_buffers[p];
-      for (const BufferId more : {program.copy_buffers[p], state.first, state.second})
+      for (const BufferId more : {state.first, state.second})
         if (more >= 0) inputs.push_back(more);
     }
-    scheduler.append_call(routine, update_op(experiment, weights, group), std::move(inputs), {}, no_layer,
+    scheduler.append_call(routine, update_op(experiment, program, weights, group), std::move(inputs), {}, no_layer,
                           Phase::update);
   }
 }
 
 namespace {
 
-void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
+/// The parameters that are trained.
+std::vector<std::int32_t> trained_parameters(const Program& program) {
   std::vector<std::int32_t> parameters;
+  for (std::size_t p = 0; p < program.parameters.size(); ++p)
+    if (program.parameters[p].trainable) parameters.push_back(static_cast<std::int32_t>(p));
+  return parameters;
+}
+
+void append_loss_scale_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
+                              BufferId factor) {
+  if (program.loss_scale < 0) return;
+  const LossScaleConfig& config = experiment.train.loss_scale;
+  scheduler.append_call(
+      routine, update_loss_scale_op({.growth = config.growth, .backoff = config.backoff, .interval = config.interval}),
+      {program.loss_statistics, factor, program.loss_scale}, {}, no_layer, Phase::update);
+}
+
+void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
+  const std::vector<std::int32_t> parameters = trained_parameters(program);
   std::vector<BufferId> gradients;
-  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    if (!program.parameters[p].trainable) continue;
-    parameters.push_back(static_cast<std::int32_t>(p));
-    gradients.push_back(scheduler.gradient_buffers()[p]);
-  }
+  for (const std::int32_t p : parameters) gradients.push_back(scheduler.gradient_buffers()[p]);
   append_rank_sums(program, scheduler, experiment.parallel.data, routine, gradients);
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
   for (const BufferId gradient : gradients)
     routine.instructions.push_back({Kind::release, gradient, program.buffers[gradient].layer, Phase::update});
-  if (program.loss_scale >= 0) {
-    const LossScaleConfig& config = experiment.train.loss_scale;
-    scheduler.append_call(
-        routine,
-        update_loss_scale_op({.growth = config.growth, .backoff = config.backoff, .interval = config.interval}),
-        {program.loss_statistics, factor, program.loss_scale}, {}, no_layer, Phase::update);
+  append_loss_scale_update(program, scheduler, experiment, routine, factor);
+  if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
+}
+
+/// Of whole gradients: sums them so that this rank's parts of them hold its parts of the sums.
+void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine,
+                        std::span<const std::int32_t> parameters) {
+  std::map<DType, std::vector<std::int32_t>> by_type;
+  for (const std::int32_t p : parameters)
+    by_type[program.buffers[scheduler.gradient_buffers()[p]].type.dtype].push_back(p);
+  for (const auto& [type, of_type] : by_type) {
+    std::vector<BufferId> wholes, parts;
+    for (const std::int32_t p : of_type) {
+      wholes.push_back(scheduler.gradient_buffers()[p]);
+      parts.push_back(part_of(program, scheduler, wholes.back()));
+      scheduler.gradient_parts()[p] = parts.back();
+    }
+    append_reduce_scatter(program, scheduler, routine, wholes, parts, false, Phase::update);
   }
+}
+
+/// Part of the loss's statistics, from element `first` on.
+BufferId statistics_from(Program& program, Scheduler& scheduler, std::int64_t first, std::int64_t count) {
+  const Buffer statistics = program.buffers[program.loss_statistics];
+  const BufferId view =
+      scheduler.add_buffer(statistics.name + ".part", statistics.layer, statistics.category, {DType::f64, {count}});
+  program.buffers[view].view_of = program.loss_statistics;
+  program.buffers[view].view_offset = first * static_cast<std::int64_t>(sizeof(double));
+  return view;
+}
+
+/// The update where ranks have parts of the model: Note [Sharded models]. Each updates its own, so whether a weight was
+/// lost (Note [Lost weights] in engine/ops/loss_statistics.h) is known behind it: what counts that is summed there.
+void append_shared_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
+  const Sharding sharding(experiment);
+  const std::vector<std::int32_t> parameters = trained_parameters(program);
+  const std::int64_t num_statistics = program.buffers[program.loss_statistics].type.num_elements();
+  const auto sum_statistics = [&](std::int64_t first, std::int64_t end) {
+    const BufferId part = statistics_from(program, scheduler, first, end - first);
+    const TensorType type = program.buffers[part].type;
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {part}, {}, no_layer, Phase::update);
+  };
+  sum_statistics(0, num_counted);
+  if (!sharding.cuts_gradients()) append_shared_sums(program, scheduler, routine, parameters);
+  std::vector<std::int32_t> own;
+  std::vector<BufferId> parts;
+  for (const std::int32_t p : parameters) {
+    const BufferId part = scheduler.gradient_parts()[p];
+    if (part < 0) continue;
+    own.push_back(p);
+    parts.push_back(part);
+  }
+  const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, parts);
+  append_update(program, scheduler, experiment, routine, factor, own);
+  const auto release = [&](BufferId gradient) {
+    routine.instructions.push_back({Kind::release, gradient, program.buffers[gradient].layer, Phase::update});
+  };
+  if (sharding.cuts_gradients()) {
+    for (const BufferId part : parts) release(part);
+  } else {
+    for (const std::int32_t p : parameters) release(scheduler.gradient_buffers()[p]);
+  }
+  sum_statistics(num_counted, num_statistics);
+  std::vector<BufferId> updated;
+  for (const std::int32_t p : parameters)
+    for (const BufferId buffer : {program.parameter_buffers[p], program.copy_buffers[p]})
+      if (buffer >= 0 && !program.buffers[buffer].part) updated.push_back(buffer);
+  if (!updated.empty()) append_gather(program, scheduler, routine, updated, Phase::update);
+  append_loss_scale_update(program, scheduler, experiment, routine, factor);
   if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
 }
 
@@ -179,7 +294,10 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
 Routine schedule_update(Program& program, Scheduler& scheduler, const Experiment& experiment) {
   Routine routine;
   routine.name = "update";
-  if (!scheduler.append_update()) append_whole_update(program, scheduler, experiment, routine);
+  if (Sharding(experiment).is_on())
+    append_shared_update(program, scheduler, experiment, routine);
+  else if (!scheduler.append_update())
+    append_whole_update(program, scheduler, experiment, routine);
   append_averaging(program, scheduler, routine, Phase::update);
   return routine;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/ops/op_definition.h"
+#include "engine/program/sharding.h"
 
 namespace trainer {
 namespace {
@@ -25,17 +26,21 @@ bool changes(const Graph& graph, std::size_t parameter) {
 void append_averages(Program& program, Scheduler& scheduler, const Experiment& experiment, const Graph& graph) {
   program.average_buffers.assign(program.parameters.size(), -1);
   if (experiment.average.type == AverageType::off) return;
+  const Sharding sharding(experiment);
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const Parameter& parameter = program.parameters[p];
     if (parameter.is_frozen() || !changes(graph, p)) continue;
-    const BufferId buffer =
-        scheduler.add_buffer(parameter.name + ".average", parameter.layer, Category::optimizer_state, parameter.type);
+    const std::string name = parameter.name + ".average";
+    if (sharding.cuts_state(parameter)) {
+      program.average_buffers[p] = add_part(program, scheduler, name, parameter.layer, Category::optimizer_state,
+                                            parameter.type, parameter.type.num_elements());
+      continue;
+    }
+    const BufferId buffer = scheduler.add_buffer(name, parameter.layer, Category::optimizer_state, parameter.type);
     program.load.instructions.push_back({Instruction::Kind::allocate, buffer, parameter.layer, Phase::load});
     program.average_buffers[p] = buffer;
-    if (const BufferId copy = program.copy_buffers[p]; copy >= 0)
-      scheduler.append_call(program.lend_averages, cast_op(parameter.type, program.buffers[copy].type.dtype), {buffer},
-                            {copy}, parameter.layer, Phase::eval);
   }
+  append_copies(program, scheduler, program.average_buffers, program.lend_averages, Phase::eval);
   append_averaging(program, scheduler, program.start_averages, Phase::load);
 }
 
@@ -43,10 +48,13 @@ void append_averaging(Program& program, Scheduler& scheduler, Routine& routine, 
   std::vector<TensorType> types;
   std::vector<BufferId> operands;
   for (std::size_t p = 0; p < program.average_buffers.size(); ++p) {
-    if (program.average_buffers[p] < 0) continue;
-    types.push_back(program.parameters[p].type);
-    operands.push_back(program.parameter_buffers[p]);
-    operands.push_back(program.average_buffers[p]);
+    const BufferId average = program.average_buffers[p];
+    if (average < 0 || program.buffers[average].num_bytes == 0) continue;
+    const bool is_part = program.buffers[average].part.has_value();
+    types.push_back(program.buffers[average].type);
+    operands.push_back(is_part ? part_of(program, scheduler, program.parameter_buffers[p])
+                               : program.parameter_buffers[p]);
+    operands.push_back(average);
   }
   if (types.empty()) return;
   scheduler.append_call(routine, average_weights_op(types), std::move(operands), {}, no_layer, phase);

@@ -53,10 +53,10 @@ class LentCopies {
   Executor& executor_;
 };
 
-/// The next batch of which this rank has a sample.
-const HostBatch* next_of_evaluation(BatchReader& reader) {
+/// The next batch of which this rank has a sample, or for which it runs a routine without one.
+const HostBatch* next_of_evaluation(const Program& program, BatchReader& reader) {
   const HostBatch* batch = reader.next();
-  while (batch != nullptr && batch->num_samples == 0) batch = reader.next();
+  while (batch != nullptr && batch->num_samples == 0 && !joins_without_samples(program)) batch = reader.next();
   return batch;
 }
 
@@ -77,7 +77,7 @@ bool TrainingLoop::evaluate() {
     executor_.clear(program_.loss_statistics);
     if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
   };
-  const HostBatch* batch = next_of_evaluation(reader);
+  const HostBatch* batch = next_of_evaluation(program_, reader);
   if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   while (batch != nullptr) {
     // An interrupted evaluation is made up for by the run that resumes. Ranks look behind it alone.
@@ -93,7 +93,7 @@ bool TrainingLoop::evaluate() {
       executor_.finish_staging();
     else
       executor_.device().synchronize();
-    batch = next_of_evaluation(reader);
+    batch = next_of_evaluation(program_, reader);
     if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
   }
   begin_statistics();  // of a rank without samples
@@ -160,16 +160,16 @@ DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;
-  while (const HostBatch* batch = next_of_evaluation(reader)) {
+  while (const HostBatch* batch = next_of_evaluation(program_, reader)) {
     const Routine& routine = evaluation_of(program_, batch->num_samples);
     NonFiniteSearch search(executor_, routine);
-    if (!is_first || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);
+    if (!is_first || !search.search_parameters() || search.runs_on()) executor_.run(routine, scalars, batch, &search);
     executor_.release_transient();
     is_first = false;
-    if (!search.found()) continue;
+    if (!search.found() || event.layer != "loss") continue;
     event.layer = search.result().layer;
     event.tensor = search.result().tensor;
-    break;
+    if (!search.runs_on()) break;
   }
   return event;
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "datasets/batch_reader.h"
+#include "engine/program/held_parts.h"
 #include "engine/train/branches.h"
 
 namespace trainer {
@@ -417,12 +418,18 @@ void Executor::release_all() noexcept {
 }
 
 void Executor::read(BufferId buffer, void* to) {
-  queue_read(buffer, to);
-  device_.synchronize();
+  read(buffer, 0, whole_type(program_.buffers[buffer]).num_bytes(), to);
 }
 
 void Executor::read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to) {
   start_fed();
+  if (const std::optional<TensorPart>& part = program_.buffers[buffer].part) {
+    for (const HeldRange& held : held_of(*part, program_.num_ranks, program_.rank, offset, num_bytes))
+      device_.copy_to_host(static_cast<std::byte*>(to) + (held.in_tensor - offset),
+                           static_cast<const std::byte*>(live_.address(buffer)) + held.in_buffer, held.num_bytes);
+    device_.synchronize();
+    return;
+  }
   device_.copy_to_host(to, static_cast<const std::byte*>(live_.address(buffer)) + offset, num_bytes);
   device_.synchronize();
 }
@@ -432,16 +439,26 @@ void Executor::queue_read(BufferId buffer, void* to) {
   device_.copy_to_host(to, live_.address(buffer), program_.buffers[buffer].num_bytes);
 }
 
-void Executor::write(BufferId buffer, const void* from) { write(buffer, 0, program_.buffers[buffer].num_bytes, from); }
+void Executor::write(BufferId buffer, const void* from) {
+  write(buffer, 0, whole_type(program_.buffers[buffer]).num_bytes(), from);
+}
 
 void Executor::write(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, const void* from) {
   start_fed();
+  if (const std::optional<TensorPart>& part = program_.buffers[buffer].part) {
+    for (const HeldRange& held : held_of(*part, program_.num_ranks, program_.rank, offset, num_bytes))
+      device_.copy_to_device(static_cast<std::byte*>(live_.address(buffer)) + held.in_buffer,
+                             static_cast<const std::byte*>(from) + (held.in_tensor - offset), held.num_bytes);
+    device_.synchronize();
+    return;
+  }
   device_.copy_to_device(static_cast<std::byte*>(live_.address(buffer)) + offset, from, num_bytes);
   device_.synchronize();
 }
 
 void Executor::clear(BufferId buffer) {
   start_fed();
+  if (program_.buffers[buffer].num_bytes == 0) return;  // an empty part
   device_.fill_zero(live_.address(buffer), program_.buffers[buffer].num_bytes);
 }
 

@@ -142,7 +142,8 @@ class Executor {
   void release_all() noexcept;
 
   /// Copies whole buffers, or `num_bytes` from `offset` on, and waits for the copy; queue_read() and clear() only
-  /// queue.
+  /// queue. Of a buffer that has a part of its tensor (Buffer::part) all this is said of the tensor: what others hold
+  /// of it is neither read nor written.
   void read(BufferId buffer, void* to);
   void read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to);
   void queue_read(BufferId buffer, void* to);

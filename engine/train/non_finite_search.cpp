@@ -9,8 +9,8 @@ namespace trainer {
 
 bool NonFiniteSearch::holds_non_finite(BufferId id) {
   const Buffer& buffer = executor_.program().buffers[id];
-  for (const TensorPiece& piece : tensor_pieces(FileOrder::same, buffer.type)) {
-    staging_.resize(static_cast<std::size_t>(piece.kept.num_bytes()));
+  for (const TensorPiece& piece : tensor_pieces(FileOrder::same, whole_type(buffer))) {
+    staging_.assign(static_cast<std::size_t>(piece.kept.num_bytes()), std::byte{0});  // also for what others hold
     executor_.read(id, piece.offset, piece.kept.num_bytes(), staging_.data());
     if (!all_finite(piece.kept, staging_.data())) return true;
   }
@@ -34,16 +34,16 @@ bool NonFiniteSearch::is_input(BufferId buffer) const {
 
 bool NonFiniteSearch::after_call(const OpCall& call, const LiveBuffers&) {
   const Program& program = executor_.program();
-  if (call.phase != Phase::forward && call.phase != Phase::eval) return false;
+  if (found() || (call.phase != Phase::forward && call.phase != Phase::eval)) return runs_on_;
   for (const BufferId input : call.inputs) {
     if (!is_input(input) || !holds_non_finite(input)) continue;
     result_ = {"input", program.buffers[input].name};
-    return false;
+    return runs_on_;
   }
   for (const BufferId output : call.outputs) {
     if (!holds_non_finite(output)) continue;
     result_ = {program.layer_label(call.layer), program.buffers[output].name};
-    return false;
+    return runs_on_;
   }
   return true;
 }

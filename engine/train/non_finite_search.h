@@ -17,10 +17,13 @@ struct NonFinite {
 /// wrote. Running statistics are not looked at: the failed pass has spoilt them, they are never the origin.
 class NonFiniteSearch final : public CallObserver {
  public:
-  NonFiniteSearch(Executor& executor, const Routine& routine) : executor_(executor), routine_(routine) {}
+  NonFiniteSearch(Executor& executor, const Routine& routine)
+      : executor_(executor), routine_(routine), runs_on_(has_parts(executor.program())) {}
 
   bool after_call(const OpCall& call, const LiveBuffers& live) override;
 
+  /// Whether the routine is run to its end all the same: its ops communicate, and another rank may have found nothing.
+  bool runs_on() const { return runs_on_; }
   bool found() const { return !result_.tensor.empty(); }
   const NonFinite& result() const { return result_; }
 
@@ -33,6 +36,7 @@ class NonFiniteSearch final : public CallObserver {
 
   Executor& executor_;
   const Routine& routine_;
+  const bool runs_on_;
   std::vector<std::byte> staging_;
   NonFinite result_;
 };

@@ -123,6 +123,7 @@ bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
 bool TrainingLoop::save() {
   share_statistics();
   if (saver_ == nullptr) {
+    give_parts(executor_, options_.ranks);
     progress_.note_saved();
     return true;
   }
@@ -134,7 +135,8 @@ bool TrainingLoop::save() {
 }
 
 std::int32_t TrainingLoop::write_checkpoint() {
-  const std::int32_t non_finite = saver_->save(progress_, experiment_, saved_tensors_of(executor_), events_);
+  const std::int32_t non_finite =
+      saver_->save(progress_, experiment_, saved_tensors_of(executor_, options_.ranks), events_);
   last_finish_ = Clock::now();
   return non_finite;
 }
@@ -142,6 +144,7 @@ std::int32_t TrainingLoop::write_checkpoint() {
 void TrainingLoop::save_after_failure() {
   executor_.device().synchronize();
   driver_.stop_reading();
+  if (has_parts(program_)) return;  // the others do not give what they have
   if (saver_ != nullptr && state_.step > 0 && !progress_.is_saved()) write_checkpoint();
 }
 
@@ -223,12 +226,12 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
     scalars.first_sample = schedule_.own_begin_of_micro_batch(step, i);
     const Routine& routine = micro_batch_of(program_, batch->num_samples).first;
     NonFiniteSearch search(executor_, routine);
-    if (i > 0 || !search.search_parameters()) executor_.run(routine, scalars, batch, &search);
+    if (i > 0 || !search.search_parameters() || search.runs_on()) executor_.run(routine, scalars, batch, &search);
     executor_.release_transient();
-    if (!search.found()) continue;
+    if (!search.found() || event.layer != "loss") continue;
     event.layer = search.result().layer;
     event.tensor = search.result().tensor;
-    break;
+    if (!search.runs_on()) break;
   }
   return event;
 }

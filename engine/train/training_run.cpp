@@ -470,7 +470,7 @@ class TrainingRun {
         is_loaded = true;
         outcome.status = loop.run();
         if (outcome.status == RunStatus::done && has_next_stage()) {
-          held_.emplace(executor);
+          held_.emplace(executor, options_.ranks);
           hands_on_ = true;
         }
       } catch (const ProgramOutOfMemory& error) {
@@ -519,7 +519,7 @@ class TrainingRun {
   std::optional<Change> prepare_change(std::int64_t capacity, Executor* loaded) {
     try {
       std::optional<Change> change = find_change(*stage_, capacity);
-      if (change && loaded != nullptr) held_.emplace(*loaded);
+      if (change && loaded != nullptr) held_.emplace(*loaded, options_.ranks);
       return change;
     } catch (const std::bad_alloc&) {
       return std::nullopt;  // the run ends as one that nothing fits: it is saved, and the report tells what would

@@ -105,6 +105,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::confusion_matrix:
     case OpKind::error_statistics:
     case OpKind::scale_gradient:
+    case OpKind::gradient_squares:
     case OpKind::gradient_factor:
     case OpKind::sgd_update:
     case OpKind::adam_update:
@@ -112,6 +113,8 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::average_weights:
     case OpKind::fill_zero:
     case OpKind::all_reduce:
+    case OpKind::reduce_scatter:
+    case OpKind::all_gather:
     case OpKind::broadcast:
     case OpKind::offload:
     case OpKind::fetch:

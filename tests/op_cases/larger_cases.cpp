@@ -399,6 +399,8 @@ void append_updates(std::vector<OpCase>& cases) {
   }
   cases.push_back(drawn(fill_zero_op(parameters)));
   cases.push_back(drawn(all_reduce_op(parameters, 1)));
+  cases.push_back(drawn(reduce_scatter_op(parameters, 1, 0)));
+  cases.push_back(drawn(all_gather_op(parameters, 1, 0)));
   cases.push_back(drawn(broadcast_op(parameters, 1)));
 }
 

@@ -107,6 +107,52 @@ std::vector<OpCase> broadcast_cases() {
   return cases;
 }
 
+/// Of one rank, whose part is all. Of several: tests/ranks/rank_parts_test.cpp.
+std::vector<OpCase> reduce_scatter_cases() {
+  const std::vector<TensorType> types = parameters();
+  OpCase c{"one rank", reduce_scatter_op(types, 1, 0), {}, {}};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
+    c.expected.changed_inputs[static_cast<int>(types.size() + i)] = c.inputs.back();
+  }
+  for (std::size_t i = 0; i < types.size(); ++i) c.inputs.emplace_back(c.inputs[i].size(), 7);
+  c.tolerance = 0;
+  return {c};
+}
+
+std::vector<OpCase> all_gather_cases() {
+  const std::vector<TensorType> types = parameters();
+  OpCase c{"one rank", all_gather_op(types, 1, 0), {}, {}};
+  for (std::size_t i = 0; i < types.size(); ++i) c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
+  c.expected.outputs = c.inputs;
+  c.tolerance = 0;
+  return {c};
+}
+
+std::vector<OpCase> gradient_squares_cases() {
+  std::vector<OpCase> cases;
+  for (const bool is_mixed : {false, true}) {
+    auto types = parameters();
+    if (is_mixed) {
+      types[1].dtype = DType::f16;
+      types[3].dtype = DType::bf16;
+    }
+    OpCase c{is_mixed ? "mixed types" : "f32", gradient_squares_op(types), {}, {}};
+    double sum = 0;
+    for (const TensorType& type : types) {
+      c.inputs.push_back(random_values(type, static_cast<int>(c.inputs.size())));
+      for (double& g : c.inputs.back()) {
+        if (type.dtype != DType::f32) g = round_to(type.dtype, g);
+        sum += g * g;
+      }
+    }
+    c.expected.outputs = {{sum}};
+    c.tolerance = 1e-12;
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
 std::vector<OpCase> gradient_factor_cases() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<OpCase> cases;
@@ -147,6 +193,19 @@ std::vector<OpCase> gradient_factor_cases() {
         }
       }
     }
+  }
+  for (const bool scaled : {false, true}) {  // of squares that were summed before
+    const TensorType squares{DType::f64, {1}};
+    OpCase c{scaled ? "squares, scaled" : "squares",
+             gradient_factor_op({&squares, 1}, {.clip_norm = 2, .scaled = scaled}),
+             {},
+             {}};
+    if (scaled) c.inputs.push_back({0.5, 7, 2});
+    c.inputs.push_back({36});
+    const double norm = scaled ? 12 : 6, unscale = scaled ? 2 : 1;
+    c.expected.outputs = {{norm, 2 / (norm + 1e-6) * unscale, 1}};
+    c.tolerance = 1e-7;
+    cases.push_back(std::move(c));
   }
   return cases;
 }

@@ -12,6 +12,16 @@ void add_parallel_fields(Fields& fields) {
          "srun and torchrun do; they add up their gradients before each update")
           .also_called({"data_parallel", "ranks", "world_size", "num_gpus", "gpus", "devices", "ddp", "num_processes",
                         "nproc_per_node", "replicas"}));
+  fields.add(
+      harmless,
+      of(parallel, &ParallelConfig::shard, "parallel.shard",
+         choice<Shard>({{"none", Shard::none, "every rank holds the whole model"},
+                        {"optimizer", Shard::optimizer, "a rank holds its part of the optimizer's state"},
+                        {"gradients", Shard::gradients, "and of gradients, which are added up in the backward pass"},
+                        {"parameters", Shard::parameters, "and of weights, which are gathered for each use of them"}}),
+         "What ranks hold a part of each, instead of all of it (ZeRO 1, 2, 3): the same losses in less memory")
+          .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
+                        "reshard_after_forward"}));
   fields.add(harmless, of(parallel, &ParallelConfig::timeout, "parallel.timeout", integer(1),
                           "Seconds without a word from another rank after which a run ends")
                            .also_called({"time_out", "timeout_seconds"}));

@@ -15,7 +15,7 @@ constexpr std::array absent_features = {
     AbsentFeature{" pin_memory prefetch_factor persistent_workers ", "batches are read ahead without being asked for"},
     AbsentFeature{" pretrained from_pretrained weights_url ",
                   "no model comes with weights; weights.file names a safetensors file to start from"},
-    AbsentFeature{" fsdp deepspeed strategy distributed ids device_ids num_nodes shard ",
+    AbsentFeature{" deepspeed strategy distributed ids device_ids num_nodes ",
                   "processes on CPUs share batches by parallel: {data: 4}; of GPUs there is one, which "
                   "device.type=cuda:1 names"},
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},

@@ -213,15 +213,20 @@ std::vector<bool> kept_values(const RecomputeProblem& problem, const Graph& grap
   return keep;
 }
 
-void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options) {
+std::vector<std::int32_t> recompute_order(const Graph& graph, const DeviceModel& device,
+                                          const RecomputeOptions& options) {
   using Type = CheckpointingConfig::Type;
   const CheckpointingConfig& config = *options.checkpointing;
-  if (config.type == Type::off && !options.cheap) return;
+  if (config.type == Type::off && !options.cheap) return {};
   const RecomputeProblem problem = make_recompute_problem(graph, device, options);
   const bool has_budget = config.type == Type::budget || (config.type == Type::automatic && config.budget > 0);
-  if (has_budget) return apply_order(graph, order_within_budget(problem, graph, options));
+  if (has_budget) return order_within_budget(problem, graph, options);
+  return order_of_kept(problem, kept_values(problem, graph, options));
+}
 
-  apply_order(graph, order_of_kept(problem, kept_values(problem, graph, options)));
+void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options) {
+  if (const std::vector<std::int32_t> order = recompute_order(graph, device, options); !order.empty())
+    apply_order(graph, order);
 }
 
 }  // namespace trainer

@@ -46,6 +46,11 @@ struct RecomputeOptions {
   std::function<bool(std::span<const std::int32_t> others, std::int32_t value)> costs_less{};
 };
 
+/// The order of nodes that keeps to the options, as apply_order() takes it; empty: as they stand. Throws as
+/// apply_recompute().
+std::vector<std::int32_t> recompute_order(const Graph& graph, const DeviceModel& device,
+                                          const RecomputeOptions& options);
+
 /// Puts nodes of phase `recompute` into a differentiated graph. Throws ConfigError where no layer matches a pattern, or
 /// where a budget cannot be met, with the least that could.
 void apply_recompute(Graph& graph, const DeviceModel& device, const RecomputeOptions& options);

@@ -5,6 +5,7 @@
 #include "engine/ops/loss_scale.h"
 #include "engine/ops/moment_codes.h"
 #include "engine/ops/optimizer_update.h"
+#include "engine/train/shared_reads.h"
 
 namespace trainer {
 
@@ -34,7 +35,7 @@ std::vector<SavedTensor> tensors_of_model(const std::vector<Parameter>& paramete
 /// What the optimizer keeps for a parameter.
 SavedTensor saved_state(const Program& program, const Parameter& parameter, BufferId buffer, bool is_second) {
   const std::string& name = program.buffers[buffer].name;
-  const TensorType& type = program.buffers[buffer].type;
+  const TensorType& type = whole_type(program.buffers[buffer]);
   if (type.dtype != DType::u8) return saved_in_order(name, type, parameter.file_order, buffer);
   SavedTensor saved = saved_in_order(name, type, FileOrder::same, buffer);
   const TensorType weight{DType::f32, parameter.type.shape};
@@ -96,21 +97,36 @@ std::vector<SavedTensor> optimizer_tensors(const Program& program) {
   return tensors;
 }
 
-SavedTensors saved_tensors_of(Executor& executor) {
+SavedTensors saved_tensors_of(Executor& executor, Communicator* ranks) {
   return {model_tensors(executor.program()), optimizer_tensors(executor.program()),
-          [&executor](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
-            executor.read(saved.buffer, piece.offset, piece.kept.num_bytes(), to);
+          [&executor, ranks](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
+            read_shared(executor, ranks, saved.buffer, piece.offset, piece.kept.num_bytes(), to, Receivers::first);
           }};
 }
 
-HeldTensors::HeldTensors(Executor& executor)
+void give_parts(Executor& executor, Communicator* ranks) {
+  const Program& program = executor.program();
+  if (!has_parts(program)) return;
+  const SavedTensors tensors = saved_tensors_of(executor, ranks);
+  std::vector<std::byte> memory;
+  for (const std::vector<SavedTensor>* list : {&tensors.model, &tensors.optimizer})
+    for (const SavedTensor& saved : *list) {
+      if (!program.buffers[saved.buffer].part) continue;
+      for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
+        memory.resize(static_cast<std::size_t>(piece.kept.num_bytes()));
+        tensors.read(saved, piece, memory.data());
+      }
+    }
+}
+
+HeldTensors::HeldTensors(Executor& executor, Communicator* ranks)
     : model_(model_tensors(executor.program())), optimizer_(optimizer_tensors(executor.program())) {
   for (const std::vector<SavedTensor>* tensors : {&model_, &optimizer_}) {
     for (const SavedTensor& saved : *tensors) {
       Held& held = held_[saved.tensor.name];
       held.kept = saved.kept;
       held.bytes.resize(static_cast<std::size_t>(saved.kept.num_bytes()));
-      executor.read(saved.buffer, held.bytes.data());
+      read_shared(executor, ranks, saved.buffer, 0, saved.kept.num_bytes(), held.bytes.data(), Receivers::all);
     }
   }
   const Program& program = executor.program();

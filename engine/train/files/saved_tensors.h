@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/device/communicator.h"
 #include "engine/graph/tensor_pieces.h"
 #include "engine/train/executor.h"
 #include "engine/train/files/safetensors.h"
@@ -64,14 +65,17 @@ struct SavedTensors {
   Read read;
 };
 
-/// Those on the device; `executor` must outlive the result.
-SavedTensors saved_tensors_of(Executor& executor);
+/// Those on the device; `executor` must outlive the result. What ranks hold together rank 0 reads, while each of the
+/// others calls give_parts(). `ranks`: null where there is one.
+SavedTensors saved_tensors_of(Executor& executor, Communicator* ranks = nullptr);
+/// Gives rank 0 what it reads of all its saved tensors, in order.
+void give_parts(Executor& executor, Communicator* ranks);
 
 /// The tensors of a run in host memory, while no executor holds them.
 class HeldTensors {
  public:
-  /// Copies them from the device.
-  explicit HeldTensors(Executor& executor);
+  /// Copies them from the device; what ranks hold together all of them call for alike.
+  explicit HeldTensors(Executor& executor, Communicator* ranks = nullptr);
   HeldTensors(const HeldTensors&) = delete;
   HeldTensors& operator=(const HeldTensors&) = delete;
 

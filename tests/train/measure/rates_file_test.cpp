@@ -154,7 +154,10 @@ TEST_CASE(
                                          OpKind::embedding_backward,
                                          OpKind::error_statistics,
                                          OpKind::fill_zero,
+                                         OpKind::gradient_squares,
                                          OpKind::all_reduce,
+                                         OpKind::reduce_scatter,
+                                         OpKind::all_gather,
                                          OpKind::broadcast};
   for (int i = 0; i < num_op_kinds; ++i) {
     const auto kind = static_cast<OpKind>(i);

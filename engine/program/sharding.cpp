@@ -1,0 +1,119 @@
+#include "engine/program/sharding.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/ops/op_definition.h"
+#include "engine/program/held_parts.h"
+
+namespace trainer {
+namespace {
+
+using Kind = Instruction::Kind;
+
+std::vector<TensorType> whole_types(const Program& program, std::span<const BufferId> buffers) {
+  std::vector<TensorType> types;
+  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
+  return types;
+}
+
+}  // namespace
+
+Sharding::Sharding(const Experiment& experiment)
+    : level_(experiment.parallel.data > 1 ? experiment.parallel.shard : Shard::none) {}
+
+BufferId add_part(Program& program, Scheduler& scheduler, std::string name, LayerId layer, Category category,
+                  const TensorType& whole, std::int64_t num_elements) {
+  TensorPart part{whole, num_elements};
+  const TensorType type = part_type(part, program.num_ranks, program.rank);
+  const BufferId buffer = scheduler.add_buffer(std::move(name), layer, category, type);
+  program.buffers[buffer].part = std::move(part);
+  if (type.num_bytes() > 0) program.load.instructions.push_back({Kind::allocate, buffer, layer, Phase::load});
+  return buffer;
+}
+
+BufferId part_of(Program& program, Scheduler& scheduler, BufferId buffer) {
+  const Buffer whole = program.buffers[buffer];
+  if (whole.part) return whole.num_bytes > 0 ? buffer : -1;
+  const ElementRange range = rank_part(whole.type.num_elements(), program.num_ranks, program.rank);
+  if (range.count == 0) return -1;
+  const BufferId view =
+      scheduler.add_buffer(whole.name + ".part", whole.layer, whole.category, {whole.type.dtype, {range.count}});
+  program.buffers[view].view_of = buffer;
+  program.buffers[view].view_offset = range.begin * static_cast<std::int64_t>(size_of(whole.type.dtype));
+  return view;
+}
+
+void append_gather(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
+                   Phase phase) {
+  std::map<DType, std::vector<BufferId>> by_type;
+  for (const BufferId whole : wholes) by_type[program.buffers[whole].type.dtype].push_back(whole);
+  for (auto& [type, buffers] : by_type) {
+    std::vector<BufferId> parts;
+    for (const BufferId whole : buffers)
+      if (const BufferId part = part_of(program, scheduler, whole); part >= 0) parts.push_back(part);
+    const Op op = all_gather_op(whole_types(program, buffers), program.num_ranks, program.rank);
+    scheduler.append_call(routine, op, std::move(parts), std::move(buffers), no_layer, phase);
+  }
+}
+
+void append_copies(Program& program, Scheduler& scheduler, std::span<const BufferId> sources, Routine& routine,
+                   Phase phase) {
+  std::vector<BufferId> gathered;
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    BufferId copy = program.copy_buffers[p], source = sources[p];
+    if (copy < 0 || source < 0) continue;
+    if (program.buffers[source].part) {
+      if (!program.buffers[copy].part) gathered.push_back(copy);
+      copy = part_of(program, scheduler, copy);
+      source = part_of(program, scheduler, source);
+    }
+    if (copy >= 0)
+      scheduler.append_call(routine, cast_op(program.buffers[source].type, program.buffers[copy].type.dtype), {source},
+                            {copy}, program.parameters[p].layer, phase);
+  }
+  if (!gathered.empty()) append_gather(program, scheduler, routine, gathered, phase);
+}
+
+void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
+                           std::span<const BufferId> parts, bool adds, Phase phase) {
+  const Op op = reduce_scatter_op(whole_types(program, wholes), program.num_ranks, program.rank, adds);
+  std::vector<BufferId> inputs(wholes.begin(), wholes.end());
+  for (const BufferId part : parts)
+    if (part >= 0) inputs.push_back(part);
+  scheduler.append_call(routine, op, std::move(inputs), {}, no_layer, phase);
+}
+
+Routine schedule_without_samples(Program& program, Scheduler& scheduler, const Routine& with_samples,
+                                 std::string name) {
+  Routine routine;
+  routine.name = std::move(name);
+  for (const Instruction& instruction : with_samples.instructions) {
+    if (instruction.kind != Kind::run) continue;
+    const OpCall call = program.calls[static_cast<std::size_t>(instruction.index)];
+    if (definition_of(call.op.kind).role != Role::communication) continue;
+    const auto for_each = [&](Kind kind, std::span<const BufferId> buffers) {
+      for (const BufferId buffer : buffers) routine.instructions.push_back({kind, buffer, call.layer, call.phase});
+    };
+    if (call.op.kind == OpKind::all_gather) {
+      for_each(Kind::allocate, call.outputs);
+      scheduler.append_call(routine, call.op, call.inputs, call.outputs, call.layer, call.phase);
+      for_each(Kind::release, call.outputs);
+      continue;
+    }
+    require_internal(call.op.kind == OpKind::reduce_scatter, "a rank without samples knows what others tell");
+    const auto& attributes = attributes_of<RankPartsAttributes>(call.op);
+    const std::span<const BufferId> wholes =
+        std::span(call.inputs).first(static_cast<std::size_t>(attributes.num_tensors));
+    for_each(Kind::allocate, wholes);
+    scheduler.append_call(routine, fill_zero_op(whole_types(program, wholes)), {wholes.begin(), wholes.end()}, {},
+                          call.layer, call.phase);
+    if (!attributes.adds) for_each(Kind::allocate, std::span(call.inputs).subspan(wholes.size()));
+    scheduler.append_call(routine, call.op, call.inputs, {}, call.layer, call.phase);
+    for_each(Kind::release, wholes);
+  }
+  return routine;
+}
+
+}  // namespace trainer

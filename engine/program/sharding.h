@@ -1,0 +1,79 @@
+#pragma once
+
+#include <span>
+
+#include "engine/program/schedule.h"
+
+namespace trainer {
+
+// Note [Sharded models]
+// ~~~~~~~~~~~~~~~~~~~~~
+// With parallel.shard ranks hold parts of what each of them held whole (Note [Parts of tensors] in
+// engine/ops/rank_parts.h). A buffer then has a part of its tensor, and a rank updates its part of each weight alone:
+//
+//   optimizer    the update sums gradients so that each rank has its part of them (reduce_scatter), updates its parts
+//                of weights, with its parts of state, and gathers the weights (all_gather): together the bytes of
+//                all_reduce
+//   gradients    the sums are made in the backward pass, a bucket of parameters at a time, and whole gradients live
+//   until
+//                then alone; micro-batches behind the first are added to the parts
+//   parameters   weights are gathered in front of the first of a few ops that read them, and released behind the last
+//
+// Under mixed precision products read 16-bit copies, so f32 masters are cut with the optimizer's state, copies with
+// weights, and copies are what is gathered; averages of weights are cut with the state. What is cut and read all the
+// same, a master or an average in an evaluation, is gathered for that, too. A part that is updated within a whole
+// tensor is a view of it (Buffer::view_of).
+//
+// Each op that communicates is run by all ranks, in one order. It is that of the graph's nodes, and gradients are
+// summed in an order of their own, by descending parameter: both are the same whatever the batch size. A rank without
+// samples runs those ops alone.
+
+/// Of gradients that are summed at a time; one that has more is summed by itself.
+inline constexpr std::int64_t most_bucket_bytes = std::int64_t{1} << 20;
+
+/// Which tensors of a model this rank has a part of.
+class Sharding {
+ public:
+  Sharding() = default;
+  explicit Sharding(const Experiment& experiment);
+
+  bool is_on() const { return level_ != Shard::none; }
+  bool gathers_weights() const { return level_ == Shard::parameters; }
+  bool cuts_gradients() const { return level_ >= Shard::gradients; }
+  /// The optimizer's state and averages of a parameter.
+  bool cuts_state(const Parameter& parameter) const { return is_on() && parameter.is_weight && parameter.trainable; }
+  bool cuts_weight(const Parameter& parameter, bool has_copy) const {
+    if (level_ == Shard::parameters) return parameter.is_weight && !parameter.is_frozen();
+    return has_copy && cuts_state(parameter);
+  }
+  bool cuts_copy(const Parameter& parameter) const { return level_ == Shard::parameters && !parameter.is_frozen(); }
+
+ private:
+  Shard level_ = Shard::none;
+};
+
+/// A buffer that holds a part of a tensor of type `whole` of a parameter of so many elements, and its allocation in
+/// `load`.
+BufferId add_part(Program& program, Scheduler& scheduler, std::string name, LayerId layer, Category category,
+                  const TensorType& whole, std::int64_t num_elements);
+
+/// This rank's part of what a buffer holds: the buffer, or a view of it; -1 where it is empty.
+BufferId part_of(Program& program, Scheduler& scheduler, BufferId buffer);
+
+/// Gathers the tensors of buffers that are whole, and of which each rank has written its part.
+void append_gather(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
+                   Phase phase);
+
+/// Fills the 16-bit copies of parameters from what `sources` has by parameter; -1: nothing.
+void append_copies(Program& program, Scheduler& scheduler, std::span<const BufferId> sources, Routine& routine,
+                   Phase phase);
+
+/// Sums whole gradients so that this rank's parts, of those of which it has one, hold its part of the sums.
+void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
+                           std::span<const BufferId> parts, bool adds, Phase phase);
+
+/// What a rank without samples runs where others run `with_samples`: the ops that communicate. Empty where there is
+/// none.
+Routine schedule_without_samples(Program& program, Scheduler& scheduler, const Routine& with_samples, std::string name);
+
+}  // namespace trainer

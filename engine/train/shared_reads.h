@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/device/communicator.h"
+#include "engine/train/executor.h"
+
+namespace trainer {
+
+/// Who gets what ranks hold together.
+enum class Receivers : std::uint8_t { first, all };
+
+/// Executor::read of bytes of a tensor, also those that other ranks hold. Of a buffer that has a part of its tensor all
+/// ranks call it alike; `to` has room on all of them, and is whole on those that receive. `ranks`: null where there is
+/// one.
+void read_shared(Executor& executor, Communicator* ranks, BufferId buffer, std::int64_t offset, std::int64_t num_bytes,
+                 std::byte* to, Receivers receivers);
+
+}  // namespace trainer
