@@ -263,6 +263,8 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
   const std::int64_t batch_size = RunSchedule(experiment, data).own_batch_size();
   Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
   Program program;
+  program.num_ranks = experiment.parallel.data;
+  program.rank = experiment.parallel.rank;
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);
   return {std::move(graph), persistent_bytes(program)};

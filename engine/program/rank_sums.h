@@ -9,7 +9,7 @@ namespace trainer {
 
 // Note [Ranks]
 // ~~~~~~~~~~~~
-// Ranks are processes that each hold the whole model and train on their part of every batch (Note [Parts of a batch] in
+// Ranks are processes that train one model, each on its part of every batch (Note [Parts of a batch] in
 // engine/batch_part.h). What a rank computes is a program like any other, compiled for the sizes of its own parts; what
 // they tell each other are ops of it (Note [Sums over ranks] in engine/ops/all_reduce.h): before an update the sums of
 // all gradients and of the loss's statistics, behind an evaluation those of its statistics and counts. Since the

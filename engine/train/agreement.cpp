@@ -30,4 +30,16 @@ std::optional<int> first_rank(Communicator* ranks, bool mine) {
   return first == none ? std::nullopt : std::optional<int>(first);
 }
 
+bool all_have(Communicator* ranks, std::uint64_t mine) {
+  if (ranks == nullptr || ranks->size() == 1) return true;
+  std::uint64_t first = mine;
+  std::vector<SentBytes> sends;
+  for (int rank = 1; ranks->rank() == 0 && rank < ranks->size(); ++rank) sends.push_back({rank, &mine, sizeof mine});
+  if (ranks->rank() == 0)
+    ranks->exchange(sends, {});
+  else
+    ranks->exchange({}, std::array{ReceivedBytes{0, &first, sizeof first}});
+  return !any_rank(ranks, first != mine);
+}
+
 }  // namespace trainer

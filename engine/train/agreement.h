@@ -17,4 +17,7 @@ inline bool any_rank(Communicator* ranks, bool mine) { return first_rank(ranks, 
 /// Waits until all ranks have come here.
 inline void meet_ranks(Communicator* ranks) { first_rank(ranks, false); }
 
+/// Whether all ranks have the number of rank 0, on all of them, each of which asks at the same place.
+bool all_have(Communicator* ranks, std::uint64_t mine);
+
 }  // namespace trainer

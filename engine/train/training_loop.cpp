@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "engine/plan/communication_order.h"
 #include "engine/plan/step_routines.h"
 #include "engine/train/agreement.h"
 #include "engine/train/non_finite_search.h"
@@ -39,6 +40,11 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
 RunStatus TrainingLoop::run() {
   leak_watch_.emplace(executor_, events_);
   prepare_kernels();
+  if (!all_have(options_.ranks, communication_order(program_, schedule_)))
+    throw ConfigError(
+        "the parts of a batch have sizes for which ranks would share this model in different orders: set "
+        "memory.recompute_cheap: "
+        "false, train.checkpointing: off, or a train.batch_size that parallel.data divides");
   if (state_.step < last_step()) {
     const RunSchedule::Step next = step_of(state_.step + 1);
     driver_.start_reading({.epoch = next.epoch, .batch = next.first_batch});

@@ -77,7 +77,7 @@ std::vector<OpCase> average_weights_cases() {
 
 std::vector<OpCase> fill_zero_cases() {
   std::vector<OpCase> cases;
-  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
     std::vector<TensorType> types = parameters();
     for (TensorType& each : types) each.dtype = type;
     OpCase c{std::string(name_of(type)), fill_zero_op(types), {}, {}};

@@ -20,6 +20,7 @@ void add_parallel_fields(Fields& fields) {
                         {"gradients", Shard::gradients, "and of gradients, which are added up in the backward pass"},
                         {"parameters", Shard::parameters, "and of weights, which are gathered for each use of them"}}),
          "What ranks hold a part of each, instead of all of it (ZeRO 1, 2, 3): the same losses in less memory")
+          .technique(NumbersEffect::same_rounding)
           .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
                         "reshard_after_forward"}));
   fields.add(harmless, of(parallel, &ParallelConfig::timeout, "parallel.timeout", integer(1),

@@ -35,6 +35,10 @@ enum class Effect : std::uint8_t {
   fixed_segments,
   updates_in_backward,
   updates_at_end,
+  shared_state,  ///< parallel.shard, each with those before it
+  shared_gradients,
+  shared_weights,
+  unshared_model,
   chunked_loss,
   least_scratch,
   no_momentum,

@@ -28,6 +28,10 @@ void chunk_loss(Experiment& experiment) { experiment.memory.chunked_loss = -1; }
 
 void limit_workspace(Experiment& experiment) { experiment.memory.workspace_limit = 0; }
 
+void share_state(Experiment& experiment) { experiment.parallel.shard = Shard::optimizer; }
+void share_gradients(Experiment& experiment) { experiment.parallel.shard = Shard::gradients; }
+void share_weights(Experiment& experiment) { experiment.parallel.shard = Shard::parameters; }
+
 bool can_update_in_backward(const Experiment& experiment) {
   const TrainConfig& train = experiment.train;
   return experiment.memory.update == UpdatePlace::at_end && train.clip_norm <= 0 && train.accumulation_steps == 1 &&
@@ -40,6 +44,10 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
   if (memory.allocator == AllocatorKind::caching && (placement == plan_places || !memory.expandable_segments))
     result.push_back(placement);
   if (can_update_in_backward(experiment)) result.push_back(update_in_backward);
+  const std::pair<Shard, Saver> shards[] = {
+      {Shard::optimizer, share_state}, {Shard::gradients, share_gradients}, {Shard::parameters, share_weights}};
+  for (const auto& [shard, saver] : shards)
+    if (experiment.parallel.data > 1 && experiment.parallel.shard < shard) result.push_back(saver);
   const RunSchedule schedule(experiment, data);
   const bool is_whole = experiment.train.batch_size.number() == schedule.batch_size();
   if (schedule.evaluates() && schedule.eval_batch_size() > schedule.batch_size())

@@ -34,7 +34,7 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
 std::vector<Experiment> recompute_levels(const Experiment& experiment);
 
 /// What holds less memory and takes no time by the cost model: placement, updates within the backward pass, smaller
-/// batches to evaluate, fewer logits at a time, less scratch.
+/// batches to evaluate, fewer logits at a time, less scratch; between ranks, a model that they share.
 using Saver = void (*)(Experiment& experiment);
 /// Those that change `experiment`; the ones that are best given up first come last. Each leaves the others possible.
 std::vector<Saver> savers_for(const Experiment& experiment, const DataDescription& data);

@@ -21,12 +21,14 @@ class LeastLives {
 
   /// The most that lives at once, beside what is persistent.
   std::int64_t most_bytes(bool accumulates) {
-    const bool holds_gradients = experiment_.memory.update != UpdatePlace::in_backward;
+    const ParallelConfig& parallel = experiment_.parallel;
+    const bool shares_gradients = parallel.data > 1 && parallel.shard >= Shard::gradients;
+    const bool holds_gradients = experiment_.memory.update != UpdatePlace::in_backward && !shares_gradients;
     std::int64_t sums = 0;
     for (const ValueId parameter_gradient : graph_.parameter_gradients) {
       if (parameter_gradient < 0) continue;
       const ValueId gradient = root(parameter_gradient);
-      if (accumulates) sums += bytes_of(gradient);
+      if (accumulates && !shares_gradients) sums += bytes_of(gradient);
       if (holds_gradients && !accumulates) lives_[gradient].last = end();
     }
     for (std::size_t v = 0; v < lives_.size(); ++v) {

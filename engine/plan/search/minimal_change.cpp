@@ -76,6 +76,7 @@ std::vector<ChangedUnit> units_of_settings() {
                                    {"memory.recompute_cheap"},
                                    {"memory.workspace_limit"},
                                    {"memory.chunked_loss"},
+                                   {"parallel.shard"},
                                    {"train.eval_batch_size"},
                                    {"memory.update"},
                                    {"memory.expandable_segments"},

@@ -79,6 +79,20 @@ void compare_recomputation(const Experiment& after, DifferenceList& list) {
                after.memory.recompute_cheap ? Effect::cheap_recomputation : Effect::no_cheap_recomputation);
 }
 
+Effect effect_of(Shard shard) {
+  switch (shard) {
+    case Shard::none:
+      return Effect::unshared_model;
+    case Shard::optimizer:
+      return Effect::shared_state;
+    case Shard::gradients:
+      return Effect::shared_gradients;
+    case Shard::parameters:
+      return Effect::shared_weights;
+  }
+  return Effect::unshared_model;
+}
+
 void compare_storage(const MemoryConfig& after, DifferenceList& list) {
   list.compare("memory.allocator",
                after.allocator == AllocatorKind::planned ? Effect::planned_places : Effect::cached_blocks);
@@ -104,6 +118,7 @@ TechniqueDifference find_technique_difference(const Experiment& before, const Ex
   compare_precision(after, list);
   compare_recomputation(after, list);
   compare_storage(after.memory, list);
+  list.compare("parallel.shard", effect_of(after.parallel.shard));
   return std::move(list).finish();
 }
 

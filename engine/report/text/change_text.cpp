@@ -53,6 +53,14 @@ std::string part_text(Effect effect) {
       return "each gradient used up and released as soon as it is there";
     case Effect::updates_at_end:
       return "updates at the end of the step";
+    case Effect::shared_state:
+      return "each rank its part of the optimizer's state";
+    case Effect::shared_gradients:
+      return "each rank its part of state and gradients";
+    case Effect::shared_weights:
+      return "each rank its part of state, gradients and weights";
+    case Effect::unshared_model:
+      return "the whole model on every rank";
     case Effect::chunked_loss:
       return "the logits of few samples at a time";
     case Effect::least_scratch:
