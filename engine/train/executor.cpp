@@ -4,6 +4,7 @@
 #include <array>
 
 #include "datasets/batch_reader.h"
+#include "engine/ops/op_definition.h"
 #include "engine/program/held_parts.h"
 #include "engine/train/branches.h"
 
@@ -213,23 +214,54 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
   begin_pass(sequence, layouts[first], scalars, batch);
   if (on_copied && device_.copies_at_once()) on_copied();
   ++pass_counts_.total;
-  if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count);
+  if (!pass_counts_.can_replay || !pass_counts_.obstacle.empty()) return queue_calls(first, count, {});
 
   bool has_same_addresses = false;
   Pass& pass = find_pass(first, count, has_same_addresses);
   if (!has_same_addresses) {
     ++pass_counts_.moved;
-    return queue_calls(first, count);
+    return queue_calls(first, count, {});
   }
-  if (!pass.recording) {
-    pass.recording = record([&] { queue_branched_calls(first, count); }, pass_counts_.obstacle);
-    if (!pass.recording) {
-      pass_counts_.can_replay = !pass_counts_.obstacle.empty();
-      return queue_calls(first, count);
+  if (pass.parts.empty()) pass.parts = parts_of(first, count);
+  bool is_replayed = true;
+  for (PassPart& part : pass.parts) {
+    if (part.is_recorded)
+      is_replayed = replay(first, count, part) && is_replayed;
+    else
+      queue_calls(first, count, part);
+  }
+  if (is_replayed) ++pass_counts_.replayed;
+}
+
+std::vector<Executor::PassPart> Executor::parts_of(std::size_t first, std::size_t count) const {
+  std::vector<PassPart> parts;
+  std::size_t begin = 0, end = 0;
+  const auto add_recorded = [&] {
+    if (end > begin) parts.push_back({begin, end});
+  };
+  for_every_call(first, count, {}, [&](std::int32_t index, const void* const*) {
+    if (definition_of(program_.calls[index].op.kind).role == Role::communication) {
+      add_recorded();
+      parts.push_back({end, end + 1, /*is_recorded=*/false});
+      begin = end + 1;
     }
+    ++end;
+  });
+  add_recorded();
+  return parts;
+}
+
+/// Whether it was recorded; else its calls are queued one by one.
+bool Executor::replay(std::size_t first, std::size_t count, PassPart& part) {
+  if (!part.recording && pass_counts_.can_replay && pass_counts_.obstacle.empty()) {
+    part.recording = record([&] { queue_branched_calls(first, count, part); }, pass_counts_.obstacle);
+    if (!part.recording) pass_counts_.can_replay = !pass_counts_.obstacle.empty();
   }
-  pass.recording->replay();
-  ++pass_counts_.replayed;
+  if (part.recording)
+    part.recording->replay();
+  else
+    queue_calls(first, count, part);
+  return part.recording != nullptr;
 }
 
 /// The pass of these routines, now with the addresses of the layout; `has_same_addresses` if it had them before.
@@ -252,41 +284,44 @@ Executor::Pass& Executor::find_pass(std::size_t first, std::size_t count, bool& 
   has_same_addresses = std::equal(found->operands.begin(), found->operands.end(), operands.begin(), operands.end());
   if (!has_same_addresses) {
     found->operands.assign(operands.begin(), operands.end());
-    found->recording.reset();
+    found->parts.clear();
   }
   return *found;
 }
 
 template <typename Function>
-void Executor::for_every_call(std::size_t first, std::size_t count, Function visit) const {
+void Executor::for_every_call(std::size_t first, std::size_t count, const PassPart& part, Function visit) const {
   const Sequence& sequence = sequences_[laid_out_];
+  std::size_t place = 0;
   for (std::size_t i = first; i < first + count; ++i) {
     const void* const* operands = sequence.operands.data() + sequence.layouts[i].operands_begin;
     for (const Instruction& instruction : sequence.layouts[i].routine->instructions) {
       if (instruction.kind != Instruction::Kind::run) continue;
       const OpCall& call = program_.calls[instruction.index];
-      visit(instruction.index, operands);
+      if (place >= part.begin && place < part.end) visit(instruction.index, operands);
+      ++place;
       operands += call.inputs.size() + call.outputs.size() + 1;
     }
   }
 }
 
-void Executor::queue_calls(std::size_t first, std::size_t count) {
-  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) { run_call(index, operands); });
+void Executor::queue_calls(std::size_t first, std::size_t count, const PassPart& part) {
+  for_every_call(first, count, part,
+                 [&](std::int32_t index, const void* const* operands) { run_call(index, operands); });
 }
 
 /// Within a recording.
-void Executor::queue_branched_calls(std::size_t first, std::size_t count) {
+void Executor::queue_branched_calls(std::size_t first, std::size_t count, const PassPart& part) {
   num_recorded_branches_ = 0;
-  if (!options_.branches || !device_.has_branches()) return queue_calls(first, count);
+  if (!options_.branches || !device_.has_branches()) return queue_calls(first, count, part);
   std::vector<CallMemory> memory;
-  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) {
+  for_every_call(first, count, part, [&](std::int32_t index, const void* const* operands) {
     memory.push_back(memory_of(program_.calls[index], operands, program_));
   });
   const std::vector<BranchedCall> branched = find_branches(memory);
   std::vector<std::int64_t> branches;  // as the device counts them, by call
   std::int64_t num_branches = 0, last_branch = 0;
-  for_every_call(first, count, [&](std::int32_t index, const void* const* operands) {
+  for_every_call(first, count, part, [&](std::int32_t index, const void* const* operands) {
     const auto& [is_branch, joins] = branched[branches.size()];
     if (joins >= 0) device_.join(branches[static_cast<std::size_t>(joins)]);
     branches.push_back(-1);

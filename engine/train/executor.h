@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -183,11 +184,18 @@ class Executor {
     std::vector<void*> fields;    ///< of all routines
     StepMemory memory;            ///< with the peaks of these routines alone; of kept sequences only
   };
-  /// A pass as it was queued before, and its recording once it came a second time with the same addresses.
+  /// Calls [begin, end) of those of a pass. What carries tensors between ranks stands alone and is not recorded: ranks
+  /// would have to record at once, and each does when its own addresses repeat.
+  struct PassPart {
+    std::size_t begin = 0, end = std::numeric_limits<std::size_t>::max();
+    bool is_recorded = true;
+    std::unique_ptr<Recording> recording = nullptr;
+  };
+  /// A pass as it was queued before, and its recordings once it came a second time with the same addresses.
   struct Pass {
     std::vector<const Routine*> routines;
     std::vector<void*> operands;
-    std::unique_ptr<Recording> recording;
+    std::vector<PassPart> parts;
   };
 
   /// A step that is recorded whole.
@@ -219,9 +227,11 @@ class Executor {
     return std::span(sequence.fields).subspan(layout.fields_begin, layout.routine->fields.size());
   }
   template <typename Function>
-  void for_every_call(std::size_t first, std::size_t count, Function visit) const;
-  void queue_calls(std::size_t first, std::size_t count);
-  void queue_branched_calls(std::size_t first, std::size_t count);
+  void for_every_call(std::size_t first, std::size_t count, const PassPart& part, Function visit) const;
+  void queue_calls(std::size_t first, std::size_t count, const PassPart& part);
+  void queue_branched_calls(std::size_t first, std::size_t count, const PassPart& part);
+  std::vector<PassPart> parts_of(std::size_t first, std::size_t count) const;
+  bool replay(std::size_t first, std::size_t count, PassPart& part);
   std::unique_ptr<Recording> record(const std::function<void()>& queue, std::string& obstacle);
   void run_call(std::int32_t index, const void* const* operands);
   Pass& find_pass(std::size_t first, std::size_t count, bool& has_same_addresses);

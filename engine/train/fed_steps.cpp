@@ -110,7 +110,7 @@ void Executor::queue_fed_step(const FedLayout& layout) {
     offset += aligned(num_bytes);
   }
   fed_.feed->begin_step(inputs);
-  queue_branched_calls(0, layout.routines.size());
+  queue_branched_calls(0, layout.routines.size(), {});
   std::array<FedResult, 2> results;
   require_internal(fed_.results.size() <= results.size(), "a step has at most two results");
   std::transform(fed_.results.begin(), fed_.results.end(), results.begin(), [&](BufferId result) {
