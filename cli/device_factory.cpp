@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "cli/terminal/terminal.h"
 #include "cuda/model/described_device.h"
@@ -25,14 +26,29 @@ cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
   return {.tf32 = experiment.device.tf32,
           .autotune = experiment.device.autotune,
           .deterministic = experiment.device.deterministic,
-          .expandable_segments = experiment.memory.expandable_segments};
+          .expandable_segments = experiment.memory.expandable_segments,
+          .num_ranks = static_cast<int>(experiment.parallel.data)};
+}
+
+/// Which of so many GPUs a rank takes where the configuration says nothing: each of those on a machine its own, as far
+/// as they go. Where a rank sees its own alone, that one.
+std::size_t own_of(const ParallelConfig& parallel, std::size_t num_gpus) {
+  return static_cast<std::size_t>(parallel.local_rank) % num_gpus;
+}
+
+/// What is asked of ranks alone: CUDA counts fast, but one process takes the first whatever there is.
+std::size_t num_gpus(const cuda::Module& module, const Experiment& experiment) {
+  return experiment.parallel.data > 1 ? module.facts(false).devices.size() : 1;
 }
 
 std::unique_ptr<Device> make_cuda_device(const Experiment& experiment) {
   std::string problem;
   const cuda::Module* module = cuda::load_module(problem);
   if (module == nullptr) throw DeviceError(problem);
-  return module->make_device(experiment.device.index, cuda_options_of(experiment));
+  const std::size_t index = experiment.device.is_numbered
+                                ? static_cast<std::size_t>(experiment.device.index)
+                                : own_of(experiment.parallel, std::max<std::size_t>(num_gpus(*module, experiment), 1));
+  return module->make_device(static_cast<int>(index), cuda_options_of(experiment));
 }
 
 /// Whether the system shows an NVIDIA GPU, whatever becomes of it.
@@ -47,13 +63,20 @@ bool shows_gpu() {
   return false;
 }
 
-/// The first GPU that can be used; null, and the reason in `problem`, where there is none.
+/// Of GPUs that can be used the first, or a rank's own; null, and the reason in `problem`, where there is none.
 std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::string& problem) {
   const cuda::Module* module = cuda::load_module(problem);
   if (module == nullptr) return nullptr;
   const cuda::CudaFacts facts = module->facts(false);
   problem = facts.problem;
-  for (const cuda::CudaDeviceInfo& device : facts.devices) {
+  std::vector<cuda::CudaDeviceInfo> devices = facts.devices;
+  if (experiment.parallel.data > 1) {
+    // Another rank's is not taken in the place of one that fails.
+    std::erase_if(devices, [](const cuda::CudaDeviceInfo& device) { return !device.problem.empty(); });
+    if (!devices.empty()) devices = {devices[own_of(experiment.parallel, devices.size())]};
+    if (devices.empty() && !facts.devices.empty()) problem = facts.devices.front().problem;
+  }
+  for (const cuda::CudaDeviceInfo& device : devices) {
     std::string why = device.problem;
     try {
       if (why.empty()) return module->make_device(device.index, cuda_options_of(experiment));

@@ -9,8 +9,8 @@
 namespace trainer {
 
 /// The device that the configuration names; `auto` is the first GPU that this build and machine can use, else the CPU,
-/// and says so on stderr where there is a GPU. Throws DeviceError, which says what to do, where there is no such
-/// device.
+/// and says so on stderr where there is a GPU. Of several ranks on a machine each takes another GPU, unless the
+/// configuration says which. Throws DeviceError, which says what to do, where there is no such device.
 std::unique_ptr<Device> make_device(const Experiment& experiment);
 
 /// The same for findings, with the GPUs that the CUDA module describes.

@@ -43,6 +43,8 @@ std::vector<std::string> different_keys(const std::string& first, const std::str
   return keys;
 }
 
+std::string name_of_kind(const std::string& kind) { return kind == "cpu" ? "the CPU" : "a GPU"; }
+
 }  // namespace
 
 Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(rank_environment()) {
@@ -66,7 +68,8 @@ Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(ra
 
 void Ranks::prepare(Experiment& experiment) const {
   if (!environment_) return;
-  set_rank(experiment, environment_->rank, environment_->num_local);
+  set_rank(experiment,
+           {.rank = environment_->rank, .num_local = environment_->num_local, .local_rank = environment_->local_rank});
 }
 
 void Ranks::meet(const Experiment& experiment) {
@@ -92,7 +95,12 @@ bool Ranks::runs_out_behind_another() {
 }
 
 void Ranks::reach(Device& device) {
-  if (communicator_) device.set_communicator(*communicator_);
+  if (!communicator_) return;
+  const std::string first = text_of_first(*communicator_, device.kind());
+  if (first != device.kind())
+    throw ConfigError(fmt::format("rank 0 trains on {}, and rank {} on {}: give all of them one device.type",
+                                  name_of_kind(first), rank(), name_of_kind(device.kind())));
+  device.set_communicator(*communicator_);
 }
 
 }  // namespace trainer

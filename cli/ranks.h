@@ -26,6 +26,7 @@ class Ranks {
   /// Meets the others, which must run the same configuration, but for device and memory.limit, with the same trainer:
   /// what ranks tell each other, and when, follows from it. Throws RankError; ConfigError that says what differs.
   void meet(const Experiment& experiment);
+  /// How the device reaches those of the others, which are of its kind. Throws ConfigError, RankError and DeviceError.
   void reach(Device& device);
   /// Tells the others that this rank ends for that reason; whether rank 0, which is another, has heard of it.
   bool tell_end(ExitCode code, const std::string& reason);

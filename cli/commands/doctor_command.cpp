@@ -106,6 +106,7 @@ std::vector<Fact> facts_of(const cuda::CudaFacts& cuda) {
   add("toolkit", cuda.toolkit);
   add("cuBLASLt", cuda.cublas);
   add("cuDNN", cuda.cudnn);
+  add("NCCL", cuda.nccl.empty() && !cuda.toolkit.empty() ? "none, which ranks of GPUs need" : cuda.nccl);
   add("driver", cuda.toolkit.empty() || !cuda.driver.empty() ? cuda.driver : "none");
   add("kernels for", cuda.architectures);
   add("problem", cuda.problem);
@@ -147,11 +148,8 @@ ExitCode examine(bool json) {
                                  {"used", device->used_bytes()},
                                  {"waiting_threads", waiting_of_threads()}});
     for (const cuda::CudaDeviceInfo& info : cuda.devices) report["devices"].push_back(to_json(info));
-    report["cuda"] = {{"toolkit", cuda.toolkit},
-                      {"cublas", cuda.cublas},
-                      {"cudnn", cuda.cudnn},
-                      {"driver", cuda.driver},
-                      {"architectures", cuda.architectures},
+    report["cuda"] = {{"toolkit", cuda.toolkit}, {"cublas", cuda.cublas}, {"cudnn", cuda.cudnn},
+                      {"nccl", cuda.nccl},       {"driver", cuda.driver}, {"architectures", cuda.architectures},
                       {"problem", cuda.problem}};
     write_exactly(stdout, json_text(report) + '\n');
     return ExitCode::done;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "cuda/device/cuda_call.h"
@@ -16,7 +17,9 @@
 #include "cuda/device/recorded_graph.h"
 #include "cuda/kernels/begin_pass.h"
 #include "cuda/kernels/step_scalars_storage.h"
+#include "cuda/library/rank_gpus.h"
 #include "cuda/model/bounded_planner.h"
+#include "cuda/model/nccl_memory.h"
 #include "cuda/ops/step_places.h"
 #include "engine/bytes.h"
 #include "engine/errors.h"
@@ -31,6 +34,8 @@ namespace {
 /// What is left to CUDA and its libraries: the code of their kernels is loaded when it first runs, and a launch that
 /// finds no room for it fails as a fault would.
 constexpr std::int64_t loaded_later_bytes = std::int64_t{64} << 20;
+
+constexpr const char* estimated_nccl = "estimated NCCL buffers";
 
 FreeAndTotal ask_memory() {
   std::size_t free = 0, total = 0;
@@ -64,6 +69,8 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   measure("cuDNN", [&] { library_.start_convolutions(options); });
   measure("kernels", [] { load_kernels(); });
   settle_outside_bytes(at_first.free_bytes);
+  communication_memory_ = estimated_nccl_memory(options.num_ranks);
+  if (communication_memory_.num_bytes > 0) outside_.push_back({estimated_nccl, communication_memory_.num_bytes});
 
   scalars_ = step_scalars_storage();
   num_fed_steps_ = fed_steps_storage();
@@ -141,8 +148,57 @@ Kernel& CudaDevice::prepare(const Op& op) {
   return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
 }
 
-void CudaDevice::set_communicator(Communicator&) {
-  throw DeviceError("ranks of GPUs do not reach one another yet; set device: cpu, or parallel.data: 1");
+void CudaDevice::set_communicator(Communicator& communicator) {
+  use_device(index_);
+  RankGpu own;
+  cudaDeviceProp properties{};
+  require_cuda(cudaGetDeviceProperties(&properties, index_), "look at the GPU");
+  std::copy_n(properties.uuid.bytes, own.uuid.size(), own.uuid.begin());
+  std::string_view(name_).copy(own.name.data(), own.name.size() - 1);
+  own.index = index_;
+  own.nccl_version = nccl().version();
+  const std::vector<RankGpu> gpus = tell_gpus(communicator, own);
+  require_gpus(gpus, ranks_may_share());
+  const int sharing = num_sharing(gpus, communicator.rank());
+  const int max_ctas = std::max(1, usual_nccl_channels / most_sharing(gpus));
+  start_nccl(communicator, max_ctas, sharing);
+  context_.ranks = &*ranks_;
+  if (sharing == 1) return;
+  own_share_ = available_bytes() / sharing + changes_->held();
+  meet_ranks(communicator);  // before any takes memory, all have looked
+}
+
+/// What NCCL takes is measured between two moments at which none of those who share the GPU does anything else.
+void CudaDevice::start_nccl(Communicator& communicator, int max_ctas, int num_sharing) {
+  std::erase_if(outside_, [](const NamedBytes& part) { return part.name == estimated_nccl; });
+  communication_memory_ = {};
+  meet_ranks(communicator);
+  measure("NCCL", [&] {
+    ranks_.emplace(nccl(), communicator,
+                   RankLinkOptions{.max_ctas = max_ctas,
+                                   .deterministic = context_.deterministic,
+                                   .use_device = [index = index_] { use_device(index); }});
+    // A sum of zeros, which the device has a place for: what does not work shows here, and what is loaded for it is.
+    fill_zero(num_fed_steps_, sizeof(*num_fed_steps_));
+    ranks_->all_reduce(std::array{RankTensor{num_fed_steps_, 1}}, DType::i64, compute_.get());
+    synchronize();
+    meet_ranks(communicator);
+  });
+  outside_.back().num_bytes /= num_sharing;
+  communication_memory_.num_bytes = outside_.back().num_bytes;
+  usage_.ask_used_bytes();  // from which it counts on
+}
+
+template <typename Function>
+void CudaDevice::wait(Function wait_for_device) {
+  if (!ranks_) return wait_for_device();
+  try {
+    wait_for_device();
+  } catch (const DeviceError&) {
+    ranks_->check_soon();
+    throw;
+  }
+  ranks_->check();
 }
 
 void CudaDevice::drop_updates() {
@@ -160,7 +216,9 @@ std::unique_ptr<MemorySource> CudaDevice::make_memory_source(std::int64_t capaci
 
 std::int64_t CudaDevice::available_bytes() const {
   use_device(index_);
-  return std::max<std::int64_t>(0, ask_memory().free_bytes - loaded_later_bytes);
+  const std::int64_t nccl_to_come = ranks_ ? 0 : communication_memory_.num_bytes;
+  const std::int64_t free_bytes = ask_memory().free_bytes - loaded_later_bytes - nccl_to_come;
+  return std::max<std::int64_t>(0, own_share_ ? std::min(free_bytes, *own_share_ - changes_->held()) : free_bytes);
 }
 
 std::int64_t CudaDevice::ask_used_bytes() const {
@@ -221,13 +279,15 @@ std::int64_t CudaDevice::set_mark() {
 void CudaDevice::wait_for(std::int64_t mark) {
   require_internal(mark >= 0 && mark < next_mark_, "a mark is set before it is waited for");
   // An older mark's event may stand for a later one, which is behind it.
-  marks_[static_cast<std::size_t>(mark) % marks_.size()].wait();
+  wait([&] { marks_[static_cast<std::size_t>(mark) % marks_.size()].wait(); });
 }
 
 void CudaDevice::synchronize() {
-  require_cuda(cudaStreamSynchronize(compute_.get()), "wait for its kernels");
-  require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
-  side_streams_.synchronize();
+  wait([&] {
+    require_cuda(cudaStreamSynchronize(compute_.get()), "wait for its kernels");
+    require_cuda(cudaStreamSynchronize(copies_.get()), "wait for its copies");
+    side_streams_.synchronize();
+  });
 }
 
 std::unique_ptr<Recording> CudaDevice::record(const std::function<void()>& queue, std::string& obstacle) {

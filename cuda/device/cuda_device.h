@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cuda/device/cuda_side_streams.h"
 #include "cuda/device/device_usage.h"
 #include "cuda/device/stream_handles.h"
+#include "cuda/library/rank_link.h"
 #include "cuda/model/cuda_options.h"
 #include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
@@ -38,13 +40,17 @@ class CudaDevice final : public Device {
   bool convolution_statistics(const Op& conv2d) const override;
   bool runs_ahead() const override { return true; }
   std::vector<NamedBytes> outside_allocator() const override { return outside_; }
+  CommunicationMemory communication_memory() const override { return communication_memory_; }
 
   Kernel& prepare(const Op& op) override;
   void drop_updates() override;
+  /// Note [Ranks of GPUs] in cuda/library/rank_link.h. Where ranks share this GPU, each has a part of what is free when
+  /// all have met.
   void set_communicator(Communicator& communicator) override;
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override;
-  /// What is free, without what the libraries will take for kernels that they load when they first run.
+  /// What is free, without what the libraries will take for kernels that they load when they first run, and NCCL where
+  /// it has not been started.
   std::int64_t available_bytes() const override;
   std::int64_t used_bytes() const override { return usage_.used_bytes(); }
   std::int64_t ask_used_bytes() const override;
@@ -85,6 +91,10 @@ class CudaDevice final : public Device {
   template <typename Function>
   void measure(const char* name, Function make);
   void settle_outside_bytes(std::int64_t free_at_first);
+  void start_nccl(Communicator& communicator, int max_ctas, int num_sharing);
+  /// A wait for the device, which tells of a rank that has failed where that is why it ends.
+  template <typename Function>
+  void wait(Function wait_for_device);
   WorkspaceModel workspace_model() const;
 
   int index_;
@@ -94,6 +104,8 @@ class CudaDevice final : public Device {
   mutable DeviceUsage usage_;
   std::shared_ptr<MemoryChanges> changes_;
   std::vector<NamedBytes> outside_;
+  CommunicationMemory communication_memory_;
+  std::optional<std::int64_t> own_share_;  ///< of what was free, where ranks share this GPU
 
   OwnedStream compute_, copies_;
   OwnedEvent staged_;  ///< in copies_: what copy_ahead brought is there
@@ -108,6 +120,7 @@ class CudaDevice final : public Device {
 
   mutable CudaLibrary library_{changes_};
   CudaContext context_;
+  std::optional<RankLink> ranks_;
   // In device memory.
   StepScalars* scalars_ = nullptr;
   std::int64_t* num_fed_steps_ = nullptr;

@@ -11,6 +11,7 @@
 #include "cuda/device/cuda_call.h"
 #include "cuda/device/cuda_device.h"
 #include "cuda/device/nvml.h"
+#include "cuda/library/nccl.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
@@ -64,6 +65,14 @@ std::string library_version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+std::string nccl_text() {
+  try {
+    return nccl_version_text(nccl().version());
+  } catch (const DeviceError&) {  // who needs it is told
+    return {};
+  }
+}
+
 std::string driver_text(const CudaVersions& versions) {
   if (versions.driver == 0) return {};
   const NvmlCalls* calls = load_nvml();
@@ -106,6 +115,7 @@ CudaFacts gather_facts(bool tries_devices) {
   facts.cudnn = library_version_text(cudnnGetVersion());
   facts.driver = driver_text(versions);
   facts.architectures = built_architectures();
+  if (tries_devices) facts.nccl = nccl_text();
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {

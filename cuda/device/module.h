@@ -38,6 +38,7 @@ struct CudaDeviceInfo {
 /// What can be told of CUDA here.
 struct CudaFacts {
   std::string toolkit, cublas, cudnn, driver;  ///< versions; empty where absent
+  std::string nccl;                            ///< likewise; asked where devices are tried
   std::string architectures;                   ///< kernel images in this build: "sm_75 sm_80 …"
   std::string problem;                         ///< why there is no device: no driver, too old a driver, none found
   std::vector<CudaDeviceInfo> devices;

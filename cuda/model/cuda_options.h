@@ -8,6 +8,7 @@ struct CudaOptions {
   bool autotune = false;
   bool deterministic = true;
   bool expandable_segments = false;
+  int num_ranks = 1;
 };
 
 }  // namespace trainer::cuda

@@ -8,6 +8,7 @@
 
 #include "cuda/model/bounded_planner.h"
 #include "cuda/model/load_module.h"
+#include "cuda/model/nccl_memory.h"
 #include "cuda/ops/attention_call.h"
 #include "cuda/ops/kernels.h"
 #include "engine/bytes.h"
@@ -80,7 +81,11 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, const CudaOptions& o
       planners_(std::move(planners)),
       bounds_(std::move(bounds)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
-                         {"estimated library handles and kernels", profile.library_bytes}} {}
+                         {"estimated library handles and kernels", profile.library_bytes}},
+      communication_memory_(estimated_nccl_memory(options.num_ranks)) {
+  if (communication_memory_.num_bytes > 0)
+    outside_allocator_.push_back({"estimated NCCL buffers", communication_memory_.num_bytes});
+}
 
 void DescribedDevice::require_precision_of(const Op& op) const {
   const auto is_bf16 = [](const TensorType& type) { return type.dtype == DType::bf16; };

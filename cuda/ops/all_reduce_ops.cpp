@@ -1,3 +1,6 @@
+#include <vector>
+
+#include "cuda/library/rank_link.h"
 #include "cuda/ops/kernels.h"
 #include "engine/errors.h"
 
@@ -5,20 +8,34 @@ namespace trainer::cuda {
 
 namespace {
 
-[[noreturn]] void refuse_ranks() {
-  throw DeviceError("ranks of GPUs do not reach one another yet; set device: cpu, or parallel.data: 1");
+RankLink& link_of(const CudaContext& context, std::int64_t num_ranks) {
+  require_internal(context.ranks != nullptr && context.ranks->size() == num_ranks, "ranks reach one another");
+  return *context.ranks;
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_all_reduce_kernel(const Op& op, CudaContext&) {
-  if (attributes_of<AllReduceAttributes>(op).num_ranks > 1) refuse_ranks();
-  return make_kernel([](const OperandAddresses&) {});  // of one rank the sum is what it has
+std::unique_ptr<Kernel> make_all_reduce_kernel(const Op& op, CudaContext& context) {
+  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+  if (num_ranks == 1) return make_kernel([](const OperandAddresses&) {});  // the sum is what it has
+  std::vector<RankTensor> tensors;
+  for (const TensorType& type : op.inputs) tensors.push_back({nullptr, type.num_elements()});
+  return make_kernel([tensors = std::move(tensors), type = op.inputs[0].dtype, num_ranks,
+                      &context](const OperandAddresses& addresses) mutable {
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = addresses.inputs[i];
+    link_of(context, num_ranks).all_reduce(tensors, type, context.stream);
+  });
 }
 
-std::unique_ptr<Kernel> make_broadcast_kernel(const Op& op, CudaContext&) {
-  if (attributes_of<BroadcastAttributes>(op).num_ranks > 1) refuse_ranks();
-  return make_kernel([](const OperandAddresses&) {});
+std::unique_ptr<Kernel> make_broadcast_kernel(const Op& op, CudaContext& context) {
+  const std::int64_t num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks;
+  if (num_ranks == 1) return make_kernel([](const OperandAddresses&) {});
+  std::vector<RankTensor> tensors;
+  for (const TensorType& type : op.inputs) tensors.push_back({nullptr, type.num_bytes()});
+  return make_kernel([tensors = std::move(tensors), num_ranks, &context](const OperandAddresses& addresses) mutable {
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = addresses.inputs[i];
+    link_of(context, num_ranks).broadcast(tensors, DType::u8, context.stream);
+  });
 }
 
 }  // namespace trainer::cuda

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array communication_kinds = {OpKind::all_reduce, OpKind::reduce_scatter};
 
-/// What carries the bytes has buffers of its own.
+/// NCCL adds up in buffers of its own.
 std::int64_t no_workspace_bytes(const Op&, const WorkspaceModel&) { return 0; }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 namespace trainer::cuda {
 
+class RankLink;
 class SlotCopies;
 
 /// What every kernel of one CUDA device shares. The device owns all of it and outlives its kernels.
@@ -20,6 +21,7 @@ struct CudaContext {
   const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
   Library* library = nullptr;
   SlotCopies* slots = nullptr;
+  RankLink* ranks = nullptr;  ///< null: there is one
   bool tf32 = false;
   bool deterministic = true;
   std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor

@@ -24,7 +24,8 @@ enum class DeviceType : std::uint8_t { automatic, cpu, cuda };
 struct DeviceConfig {
   DeviceType type = DeviceType::automatic;  ///< device.type: auto | cpu | cuda | cuda:N
   int index = 0;
-  int threads = 0;  ///< device.threads; 0: as many as the process may use
+  bool is_numbered = false;  ///< whether device.type says which; else ranks take one each
+  int threads = 0;           ///< device.threads; 0: as many as the process may use
   SourceLocation threads_location = {};
   bool tf32 = false;          ///< device.tf32: products of f32 operands may round them to 10 bits of mantissa (CUDA)
   bool autotune = false;      ///< device.autotune: time the kernels of a convolution and keep the fastest (CUDA)
@@ -386,8 +387,9 @@ struct ParallelConfig {
   Shard shard = Shard::none;
   std::int64_t timeout = 60;  ///< seconds
   // Set by what starts or plans a rank.
-  std::int64_t rank = 0;       ///< which of them this is
-  std::int64_t num_local = 0;  ///< those on this machine; 0: all
+  std::int64_t rank = 0;        ///< which of them this is
+  std::int64_t num_local = 0;   ///< those on this machine; 0: all
+  std::int64_t local_rank = 0;  ///< which of these it is
 };
 
 inline std::int64_t ranks_here(const ParallelConfig& parallel) {

@@ -204,7 +204,7 @@ Experiment read_again(const Experiment& experiment, const std::string& override_
   std::vector<std::string> overrides = source.overrides;
   overrides.push_back(experiment.override_prefix + override_text);
   Experiment again = parse_experiment(*source.text, source.file_name, overrides);
-  set_rank(again, experiment.parallel.rank, experiment.parallel.num_local);
+  set_rank(again, experiment.parallel);
   if (!source.stage) return again;
   require_internal(*source.stage < again.stages.size(), "a stage that is read again is still there");
   Experiment stage = *again.stages[*source.stage].experiment;

@@ -507,11 +507,12 @@ void set_parallel(Experiment& experiment, const ParallelConfig& parallel) {
 
 }  // namespace
 
-void set_rank(Experiment& experiment, std::int64_t rank, std::int64_t num_local) {
-  ParallelConfig parallel = experiment.parallel;
-  parallel.rank = rank;
-  parallel.num_local = num_local;
-  set_parallel(experiment, parallel);
+void set_rank(Experiment& experiment, const ParallelConfig& parallel) {
+  ParallelConfig of_rank = experiment.parallel;
+  of_rank.rank = parallel.rank;
+  of_rank.num_local = parallel.num_local;
+  of_rank.local_rank = parallel.local_rank;
+  set_parallel(experiment, of_rank);
 }
 
 void leave_ranks(Experiment& experiment) { set_parallel(experiment, {}); }

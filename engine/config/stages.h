@@ -37,8 +37,8 @@ std::size_t find_stage(const Experiment& experiment, const std::string& name, st
 /// The last stage that trains, whose parameters predict; without stages the experiment itself.
 const Experiment& last_trained(const Experiment& experiment);
 Experiment last_trained(Experiment&& experiment);
-/// Makes it, and its stages, those of a rank, of which so many are on its machine.
-void set_rank(Experiment& experiment, std::int64_t rank, std::int64_t num_local);
+/// Makes it, and its stages, those of a rank: of `parallel`, what starts a rank sets.
+void set_rank(Experiment& experiment, const ParallelConfig& parallel);
 /// Makes it, and its stages, those of one process.
 void leave_ranks(Experiment& experiment);
 /// "head, finetune".

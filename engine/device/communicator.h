@@ -35,6 +35,12 @@ class Communicator {
   /// not answer.
   virtual void exchange(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives) = 0;
 
+  /// What exchange() does by itself, for what carries bytes in another way: throws RankError where a rank has ended or
+  /// does not answer.
+  virtual void check() const = 0;
+  /// A file that poll() finds readable once check() throws.
+  virtual int failure_descriptor() const = 0;
+
  protected:
   Communicator() = default;
 };

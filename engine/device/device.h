@@ -23,6 +23,12 @@ struct NamedBytes {
   friend bool operator==(const NamedBytes&, const NamedBytes&) = default;
 };
 
+/// What carries tensors between ranks holds of a device, beside the allocator.
+struct CommunicationMemory {
+  std::int64_t num_bytes = 0;
+  std::string formula;  ///< of an estimate, as a sentence without a stop; empty: measured
+};
+
 /// DeviceModel::most_workspace_bytes where there is no bound.
 inline constexpr std::int64_t unknown_workspace_bytes = -1;
 
@@ -54,6 +60,8 @@ class DeviceModel {
   /// What this process holds of the device besides the allocator's segments (a context, handles, modules), measured
   /// when the device was made, or estimated for a described one. The sum is what `used` shows before the first segment.
   virtual std::vector<NamedBytes> outside_allocator() const = 0;
+  /// Of that, what carries tensors between ranks, where it has memory of the device.
+  virtual CommunicationMemory communication_memory() const { return {}; }
 };
 
 /// Addresses of one call, in the order of the op's operands.

@@ -159,9 +159,10 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.plan = plan_memory(compiled, capacity);
   findings.ranks = find_rank_plans(experiment, compiled.data, device, capacity);
   findings.communicated_bytes = communicated_bytes(compiled.program);
-  if (!findings.ranks.empty() && device.kind() != "cpu")
-    findings.notes.emplace_back(
-        "Ranks of GPUs are planned, not run yet; what NCCL will hold of each GPU comes on top and is not counted.");
+  if (const CommunicationMemory nccl = device.communication_memory(); !nccl.formula.empty())
+    findings.notes.push_back(
+        fmt::format("What NCCL holds of each GPU beside the allocator is an estimate, {}: {}. A run measures it.",
+                    format_bytes(nccl.num_bytes), nccl.formula));
   Planner planner(device, target.rates, request.watch);
   if (!findings.plan.fits) {
     findings.unbounded = plan_memory(compiled, unlimited_capacity);

@@ -57,21 +57,23 @@ PlanTarget described_gpu(const DeviceSource& devices, const Experiment& experime
   }
   PlanTarget target;
   target.device = devices.describe(profile, experiment);
-  target.available_bytes = profile.free_bytes();
+  const std::int64_t free_bytes =
+      std::max<std::int64_t>(0, profile.free_bytes() - target.device->communication_memory().num_bytes);
+  target.available_bytes = free_bytes;
   target.profile = profile.path;
   target.rates = profile_rates(profile, config.tf32);
   const std::string idle_origin = fmt::format("free on an idle {}", profile.name);
-  target.capacity = {profile.free_bytes(), idle_origin};
+  target.capacity = {free_bytes, idle_origin};
   if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)
     target.capacity = {*experiment.memory.limit, "memory.limit"};
   if (!capacity.empty()) {
     const std::int64_t asked = parse_capacity(capacity);
-    if (asked <= profile.free_bytes()) {
+    if (asked <= free_bytes) {
       target.capacity = {asked, "--capacity"};
     } else {
-      target.capacity = {profile.free_bytes(), idle_origin};
+      target.capacity = {free_bytes, idle_origin};
       target.notes.push_back(fmt::format("--capacity {} is more than an idle {} has free, so its {} are planned for.",
-                                         capacity, profile.name, format_bytes(profile.free_bytes())));
+                                         capacity, profile.name, format_bytes(free_bytes)));
     }
   }
   if (config.type == DeviceType::cpu)

@@ -17,14 +17,15 @@ namespace {
 /// The names of one starter's variables; the job's number, and its step's, tell runs on one machine apart.
 struct RankVariables {
   const char* starter;
-  const char *rank, *size, *num_local, *job, *step = "";
+  const char *rank, *size, *num_local, *local_rank, *job, *step = "";
 };
 constexpr const char* slurm_tasks = "SLURM_STEP_TASKS_PER_NODE";
 constexpr std::array all_rank_variables = {
     RankVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                  "OMPI_MCA_ess_base_jobid"},
-    RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", slurm_tasks, "SLURM_JOB_ID", "SLURM_STEP_ID"},
-    RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT"}};
+                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_ess_base_jobid"},
+    RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", slurm_tasks, "SLURM_LOCALID", "SLURM_JOB_ID",
+                  "SLURM_STEP_ID"},
+    RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"}};
 
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -113,6 +114,8 @@ std::optional<RankEnvironment> rank_environment() {
       environment.num_local = static_cast<int>(number_or(variables.num_local, environment.size, 1, environment.size));
     else
       environment.num_local = static_cast<int>(slurm_tasks_here(environment.size));
+    environment.local_rank = static_cast<int>(
+        number_or(variables.local_rank, environment.rank % environment.num_local, 0, environment.num_local - 1));
     find_rendezvous(variables, environment);
     return environment;
   }

@@ -28,6 +28,8 @@ class SocketCommunicator final : public Communicator {
   int rank() const override { return environment_.rank; }
   int size() const override { return environment_.size; }
   void exchange(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives) override;
+  void check() const override { watch_->check(); }
+  int failure_descriptor() const override { return watch_->descriptor(); }
 
   /// Tells all others that this rank ends for that reason, which ends them as well; whether rank 0 could be told.
   bool tell_end(ExitCode code, const std::string& reason) { return watch_->tell_end(code, reason); }

@@ -31,6 +31,11 @@ TEST_CASE("An override is written as a person would type it") {
   CHECK(override_of("name", experiment) == "name=\"a: b\"");
 }
 
+TEST_CASE("A GPU that is named by its number stays so, for ranks take others where none is named") {
+  CHECK(override_of("device.type", override_base({"device=cuda:0"})) == "device.type=cuda:0");
+  CHECK(override_of("device.type", override_base({"device=cuda"})) == "device.type=cuda");
+}
+
 TEST_CASE("Every key reads back from its override") {
   const Experiment experiment = override_base({"name='a: b'", "train.batch_size=all", "train.steps=7",
                                                "memory.offload=[linear]", "train.checkpointing={budget: 1GiB}"});

@@ -1,11 +1,15 @@
 #include "tests/cuda/emulated_device.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "cuda/kernels/begin_pass.h"
+#include "cuda/library/rank_gpus.h"
+#include "cuda/library/rank_link.h"
 #include "cuda/model/bounded_planner.h"
 #include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
@@ -137,6 +141,20 @@ class QueuedKernel final : public Kernel {
   Queue& queue_;
 };
 
+/// What no recording may hold: Note [Ranks of GPUs] in cuda/library/rank_link.h.
+class UnrecordedKernel final : public Kernel {
+ public:
+  UnrecordedKernel(std::unique_ptr<Kernel> kernel, Queue& queue) : kernel_(std::move(kernel), queue), queue_(queue) {}
+  void run(const OperandAddresses& addresses) override {
+    queue_.require_unrecorded();
+    kernel_.run(addresses);
+  }
+
+ private:
+  QueuedKernel kernel_;
+  Queue& queue_;
+};
+
 class QueuedRecording final : public Recording {
  public:
   QueuedRecording(Queue::Recorded work, Queue& queue) : work_(std::move(work)), queue_(queue) {}
@@ -178,10 +196,22 @@ class EmulatedDevice final : public Device {
     std::unique_ptr<Kernel> kernel = make_kernel_of(op, context_);
     // Those that carry activations queue what they do themselves.
     const bool queues_itself = op.kind == OpKind::offload || op.kind == OpKind::fetch;
-    if (!queues_itself) kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
+    if (definition_of(op.kind).role == Role::communication)
+      kernel = std::make_unique<UnrecordedKernel>(std::move(kernel), queue_);
+    else if (!queues_itself)
+      kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
     return *kernels_.emplace(op, std::move(kernel)).first->second;
   }
-  void set_communicator(Communicator&) override { throw DeviceError("emulated devices reach no others"); }
+  void set_communicator(Communicator& communicator) override {
+    static std::once_flag once;
+    std::call_once(once, [] { ::setenv("TRAINER_NCCL", TRAINER_FAKE_NCCL, 1); });
+    RankGpu own;
+    own.uuid[0] = static_cast<char>(communicator.rank());
+    own.nccl_version = nccl().version();
+    require_gpus(tell_gpus(communicator, own), false);
+    ranks_.emplace(nccl(), communicator, RankLinkOptions{.max_ctas = 1});
+    context_.ranks = &*ranks_;
+  }
   void drop_updates() override {
     std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }
@@ -263,6 +293,7 @@ class EmulatedDevice final : public Device {
   StepScalars scalars_;  // the device's own
   std::int64_t num_fed_steps_ = 0;
   CudaContext context_;
+  std::optional<RankLink> ranks_;
   DeferredQueues queues_;
   Queue queue_{queues_};
   HostSlots slot_memory_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};

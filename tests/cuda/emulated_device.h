@@ -12,7 +12,8 @@ namespace trainer::cuda {
 /// when a mark, a copy ahead or everything is waited for, and copies ahead when the next pass begins or they are waited
 /// for. So whoever reads a result, changes host memory or frees device memory too early gets wrong numbers. Copies of
 /// activations to the host and back run as late, or as early, as the waits of their streams allow; what is recorded has
-/// to follow CUDA's rules for a capture. Where `relu_hides_nan` the library's ReLU makes 0 of NaN.
+/// to follow CUDA's rules for a capture. Ranks are threads or processes, which reach each other by tests/fake_nccl.
+/// Where `relu_hides_nan` the library's ReLU makes 0 of NaN.
 std::unique_ptr<Device> make_emulated_device(bool tf32 = false, CopyTiming timing = CopyTiming::late,
                                              bool relu_hides_nan = false);
 

@@ -55,6 +55,7 @@ TEST_CASE("srun's variables tell the ranks of a machine, and where rank 0 is") {
     CHECK(environment->rank == 5);
     CHECK(environment->size == 9);
     CHECK(environment->num_local == 4);
+    CHECK(environment->local_rank == 1);
     CHECK(environment->address == "gpu03");
     port = environment->port;
   }
@@ -70,6 +71,18 @@ TEST_CASE("srun on one machine needs no name of it") {
                           {"SLURM_STEP_NODELIST", "node7"}});
   CHECK(rank_environment()->address == "127.0.0.1");
   CHECK(rank_environment()->num_local == 2);
+}
+
+TEST_CASE("which of a machine's ranks one is follows from its rank where nothing says so") {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"RANK", "7"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"}};
+  {
+    const SetVariables set(variables);
+    CHECK(rank_environment()->local_rank == 3);
+  }
+  variables.emplace_back("LOCAL_RANK", "0");
+  const SetVariables set(variables);
+  CHECK(rank_environment()->local_rank == 0);
 }
 
 TEST_CASE("a batch script of Slurm's is no rank") {
@@ -91,6 +104,10 @@ TEST_CASE("a port at which torchrun waits itself is not taken") {
 }
 
 TEST_CASE("variables that are no such numbers are told") {
+  {
+    const SetVariables set({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"LOCAL_RANK", "4"}});
+    CHECK(problem_of_environment() == "the variable LOCAL_RANK is '4', expected a number from 0 to 3");
+  }
   {
     const SetVariables set({{"RANK", "x"}, {"WORLD_SIZE", "2"}});
     CHECK(problem_of_environment() == "the variable RANK is 'x', expected a number from 0 to 1");

@@ -18,12 +18,13 @@ ExperimentField device_type() {
     const std::string& name = std::get<std::string>(value);
     const std::size_t colon = name.find(':');
     experiment.device.type = names.value_of(name.substr(0, colon));
-    experiment.device.index = colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1));
+    experiment.device.is_numbered = colon != std::string::npos;
+    experiment.device.index = experiment.device.is_numbered ? std::stoi(name.substr(colon + 1)) : 0;
   };
   result.get = [names](const Experiment& experiment) {
     const DeviceConfig& device = experiment.device;
     const std::string& name = names.name_of(device.type);
-    return Value(device.index == 0 ? name : fmt::format("{}:{}", name, device.index));
+    return Value(device.is_numbered ? fmt::format("{}:{}", name, device.index) : name);
   };
   return std::move(result).of_device();
 }

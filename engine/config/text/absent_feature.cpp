@@ -16,8 +16,8 @@ constexpr std::array absent_features = {
     AbsentFeature{" pretrained from_pretrained weights_url ",
                   "no model comes with weights; weights.file names a safetensors file to start from"},
     AbsentFeature{" deepspeed strategy distributed ids device_ids num_nodes ",
-                  "processes on CPUs share batches by parallel: {data: 4}; of GPUs there is one, which "
-                  "device.type=cuda:1 names"},
+                  "processes share batches, each on its GPU or on CPUs, by parallel: {data: 4}; of one process "
+                  "device.type=cuda:1 names the GPU"},
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
     AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
                   "a run writes its events to events.jsonl in its folder, and with --json to stdout"},

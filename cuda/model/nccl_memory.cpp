@@ -1,0 +1,43 @@
+#include "cuda/model/nccl_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/bytes.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// A variable of NCCL's; `usual` where it is not set, or to nothing that NCCL would take.
+std::int64_t nccl_setting(const char* name, std::int64_t usual) {
+  const char* const value = std::getenv(name);
+  const std::string_view text = value == nullptr ? "" : value;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number && number >= 1 && number <= most ? number : usual;
+}
+
+}  // namespace
+
+CommunicationMemory estimated_nccl_memory(std::int64_t num_ranks) {
+  if (num_ranks < 2) return {};
+  constexpr std::int64_t usual_buffer = std::int64_t{4} << 20, usual_ll = std::int64_t{8} * 512 * 8 * 16,
+                         usual_ll128 = std::int64_t{120} * 640 * 8 * 8, most_channels = 64;
+  const std::int64_t channels = std::min(nccl_setting("NCCL_MAX_CTAS", usual_nccl_channels), most_channels);
+  const std::int64_t buffer = nccl_setting("NCCL_BUFFSIZE", usual_buffer);
+  const std::int64_t short_buffers =
+      nccl_setting("NCCL_LL_BUFFSIZE", usual_ll) + nccl_setting("NCCL_LL128_BUFFSIZE", usual_ll128);
+  const std::int64_t neighbours = std::min<std::int64_t>(num_ranks - 1, 2);
+  return {channels * neighbours * (buffer + short_buffers),
+          fmt::format("{} channels (NCCL_MAX_CTAS), each with buffers of {} (NCCL_BUFFSIZE) and {} for {} in its ring",
+                      channels, format_bytes(buffer), format_bytes(short_buffers),
+                      neighbours == 1 ? "its neighbour" : "both neighbours")};
+}
+
+}  // namespace trainer::cuda

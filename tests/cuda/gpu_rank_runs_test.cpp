@@ -1,0 +1,53 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/emulated_device.h"
+#include "tests/ranks/rank_runs.h"
+
+// Whole runs of ranks whose devices are emulated GPUs, by NCCL's calls, beside one of one CPU and beside their plans.
+
+using namespace trainer;
+
+TEST_CASE("several ranks of GPUs train as one process does, to rounding, and each holds what its plan says") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  for (const RankCase& each : rank_cases()) {
+    const OutputFolder folder;
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), each.overrides).front();
+    REQUIRE(one.status == RunStatus::done);
+    for (const int num_ranks : {2, 4}) {
+      INFO(each.name << ", " << num_ranks << " ranks");
+      const std::vector<RankRun> ranks =
+          run_ranks(num_ranks, each.yaml, folder.path(std::to_string(num_ranks)), each.overrides, on_gpus);
+      check_against_one(ranks, one, each.tolerance);
+    }
+  }
+}
+
+TEST_CASE("what ranks of GPUs do between their sums is replayed, and their sums are not") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  const OutputFolder folder;
+  // Batches of 9 samples are 5 and 4, the last of 38 samples 1 and 1: each rank records at other steps.
+  const std::vector<std::string> overrides = {"data.samples=38", "train.steps=30", "memory.allocator=planned"};
+  for (const RankRun& run : run_ranks(2, without_norms, folder.path("run"), overrides, on_gpus)) {
+    CHECK(run.mistake == "");
+    CHECK(run.end.passes.obstacle == "");
+    CHECK(run.end.passes.replayed > run.end.passes.total / 2);
+  }
+}
+
+TEST_CASE("runs of ranks of GPUs give the same bits again, and go on from a checkpoint") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  const OutputFolder folder;
+  const std::vector<std::string> overrides = {"train.steps=16", "checkpoint.every=6"};
+  run_ranks(2, small_experiment, folder.path("a"), overrides, on_gpus);
+  RankRunOptions stopped = on_gpus, resumed = on_gpus;
+  stopped.interrupt_after = 7;
+  resumed.resume = true;
+  for (const RankRun& run : run_ranks(2, small_experiment, folder.path("b"), overrides, stopped))
+    CHECK(run.status == RunStatus::interrupted);
+  for (const RankRun& run : run_ranks(2, small_experiment, folder.path("b"), overrides, resumed))
+    CHECK(run.status == RunStatus::done);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) CHECK(same_file(folder, "a", "b", 16, file));
+}
