@@ -4,7 +4,7 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from . import evidence, faults, runs
+from . import evidence, faults, ranks, runs
 from .machine import OutOfTime, Skipped
 
 RESERVE = 10  # seconds of a plan for its head and its end
@@ -30,7 +30,8 @@ PLANS = {
         "autotune": (45, faults.check_autotune)}),
     "evidence": Plan("evidence", 9 * 60, {
         "losses": (30, evidence.check_losses), "peaks": (155, evidence.check_peaks), "oom": (50, evidence.check_oom),
-        "bench": (240, evidence.check_bench), "traces": (55, evidence.check_traces)}),
+        "ranks": (35, ranks.check_ranks), "bench": (205, evidence.check_bench),
+        "traces": (55, evidence.check_traces)}),
 }
 
 

@@ -18,7 +18,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-from gpu_check import command, evidence, faults, plans, processes, profiler, runs, sanitizer, test_cases  # noqa: E402
+from gpu_check import command, evidence, faults, plans, processes, profiler, ranks, runs, sanitizer, test_cases  # noqa: E402
 
 PRETENDER = textwrap.dedent("""\
     #!{python} -IS
@@ -29,7 +29,7 @@ PRETENDER = textwrap.dedent("""\
     peaks = dict(peak_requested=10, peak_allocated=512, peak_reserved=2097152)
     if words[0] == "doctor":
         devices = [dict(kind=kind, name="pretended", total=1 << 30) for kind in ("cpu", "cuda")]
-        print(json.dumps(dict(event="doctor", devices=devices, cuda={{}})))
+        print(json.dumps(dict(event="doctor", devices=devices, cuda=dict(nccl="2.30.7"))))
     elif words[0] == "plan":
         print(json.dumps(dict(event="plan", **peaks)))
     elif "memory.preflight=false" in words:
@@ -274,6 +274,31 @@ class Parts(PretendedTree):
                 self.assertEqual(runs.check_loading(machine, "loading")[0], status, growth)
             self.assertEqual([call.kwargs["CUDA_MODULE_LOADING"] for call in asked.call_args_list],
                              2 * [None, "LAZY", "EAGER"])
+
+    def test_ranks_share_a_gpu_where_nccl_lets_them_and_hold_what_was_planned(self):
+        plan = {peak: 2 << 20 for peak in evidence.PEAKS}
+        nccl = {"bytes": 100 << 20, "parts": [{"name": "NCCL", "bytes": 90 << 20}]}
+        for version, loss, peak, expected in (
+                ("2.30.7", 0.5, 2 << 20, "passed"), ("3.0.1", 0.501, 2 << 20, "passed"), ("2.30.7", 0.6, 2 << 20, "FAILED"),
+                ("2.30.7", 0.5, 4 << 20, "FAILED"), ("2.28.9", 0.5, 2 << 20, None), ("", 0.5, 2 << 20, None)):
+            machine = mock.MagicMock(rehearse=None)
+            machine.pick.side_effect = lambda short, long, real: real
+            machine.doctor.return_value = {"cuda": {"nccl": version}}
+            machine.events.return_value = [plan]
+            step = {"event": "step", "memory": {"device_used": 110 << 20, "reserved": 2 << 20}}
+            one = [{**step, "loss": 0.5}]
+            several = [{**step, "loss": loss},
+                       {"event": "end", **plan, "peak_reserved": peak, "outside_allocator": nccl, "samples_per_second": 1}]
+            with mock.patch.object(ranks, "events_of", side_effect=[one, several, several]) as asked:
+                if expected is None:
+                    with self.assertRaisesRegex(ranks.Skipped, "nvidia-nccl-cu13"):
+                        ranks.check_ranks(machine, "ranks")
+                    continue
+                status, text, rows = ranks.check_ranks(machine, "ranks")
+            self.assertEqual(status, expected, text)
+            self.assertEqual([row["ranks"] for row in rows], [2, 4])
+            self.assertIn("NCCL 90 MiB, 8 more beside the allocator at the end", text)
+            self.assertEqual(asked.call_args.kwargs["NCCL_MULTI_RANK_GPU_ENABLE"], "1")
 
     def test_memory_that_forced_failures_leave_on_the_device_fails(self):
         for after, status in ((464, "passed"), (465, "FAILED"), (None, "FAILED")):
