@@ -41,6 +41,7 @@ Nccl::Nccl(const std::string& file) {
   find(library, file, "ncclGroupEnd", calls_.group_end);
   find(library, file, "ncclAllReduce", calls_.all_reduce);
   find(library, file, "ncclBroadcast", calls_.broadcast);
+  find(library, file, "ncclReduce", calls_.reduce);
   find(library, file, "ncclReduceScatter", calls_.reduce_scatter);
   find(library, file, "ncclAllGather", calls_.all_gather);
   if (calls_.get_version(&version_) != NcclResult::success || version_ < least_nccl_version)

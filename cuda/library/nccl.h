@@ -63,6 +63,8 @@ struct NcclCalls {
                            Stream stream) = nullptr;
   NcclResult (*broadcast)(const void* from, void* to, std::size_t count, NcclType type, int root, Comm comm,
                           Stream stream) = nullptr;
+  NcclResult (*reduce)(const void* from, void* to, std::size_t count, NcclType type, NcclSum sum, int root, Comm comm,
+                       Stream stream) = nullptr;
   NcclResult (*reduce_scatter)(const void* from, void* to, std::size_t count_of_rank, NcclType type, NcclSum sum,
                                Comm comm, Stream stream) = nullptr;
   NcclResult (*all_gather)(const void* from, void* to, std::size_t count_of_rank, NcclType type, Comm comm,

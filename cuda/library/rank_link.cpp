@@ -229,6 +229,24 @@ void RankLink::broadcast(std::span<const RankTensor> tensors, DType type, Stream
   });
 }
 
+void RankLink::reduce(std::span<const RankRange> ranges, DType type, Stream stream) {
+  in_group([&] {
+    return for_each_tensor(ranges, [&](const RankRange& range) {
+      return calls_.reduce(range.from, range.to, num_elements(range.count), nccl_type_of(type), NcclSum::sum,
+                           range.rank, comm_, stream);
+    });
+  });
+}
+
+void RankLink::broadcast(std::span<const RankRange> ranges, DType type, Stream stream) {
+  in_group([&] {
+    return for_each_tensor(ranges, [&](const RankRange& range) {
+      return calls_.broadcast(range.from, range.to, num_elements(range.count), nccl_type_of(type), range.rank, comm_,
+                              stream);
+    });
+  });
+}
+
 void RankLink::reduce_scatter(std::span<const RankSlices> tensors, DType type, Stream stream) {
   in_group([&] {
     return for_each_tensor(tensors, [&](const RankSlices& tensor) {

@@ -50,6 +50,14 @@ struct RankSlices {
   std::int64_t count = 0;
 };
 
+/// A range of a tensor that one rank has, or gets.
+struct RankRange {
+  const void* from = nullptr;
+  void* to = nullptr;  ///< may be `from`
+  std::int64_t count = 0;
+  int rank = 0;
+};
+
 struct RankLinkOptions {
   int max_ctas = 0;  ///< blocks of a kernel, which is how many channels NCCL has; the same on all ranks
   bool deterministic = true;
@@ -79,6 +87,11 @@ class RankLink {
   void reduce_scatter(std::span<const RankSlices> tensors, DType type, Stream stream);
   /// Everyone's slice: `to` is whole.
   void all_gather(std::span<const RankSlices> tensors, DType type, Stream stream);
+
+  /// The sums over ranks of each range, to the rank that gets it.
+  void reduce(std::span<const RankRange> ranges, DType type, Stream stream);
+  /// Each range from the rank that has it, to all.
+  void broadcast(std::span<const RankRange> ranges, DType type, Stream stream);
 
   /// Behind every wait for the device: throws where what was waited for has been aborted.
   void check() const;

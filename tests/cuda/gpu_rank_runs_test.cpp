@@ -23,6 +23,25 @@ TEST_CASE("several ranks of GPUs train as one process does, to rounding, and eac
   }
 }
 
+TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, and each holds what its plan says") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  for (const RankCase& each : rank_cases()) {
+    const OutputFolder folder;
+    for (const int num_ranks : {2, 3}) {
+      const std::string n = std::to_string(num_ranks);
+      const RankRun whole = run_ranks(num_ranks, each.yaml, folder.path("none" + n), each.overrides, on_gpus).front();
+      for (const char* shard : {"optimizer", "gradients", "parameters"}) {
+        INFO(each.name << ", " << num_ranks << " ranks, " << shard);
+        std::vector<std::string> overrides = each.overrides;
+        overrides.push_back(std::string("parallel.shard=") + shard);
+        check_against_one(run_ranks(num_ranks, each.yaml, folder.path(shard + n), overrides, on_gpus), whole,
+                          each.tolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("what ranks of GPUs do between their sums is replayed, and their sums are not") {
   RankRunOptions on_gpus;
   on_gpus.make_device = [] { return cuda::make_emulated_device(); };

@@ -107,6 +107,7 @@ static_assert(same_type(our_calls.group_start, ours(decltype(&ncclGroupStart){})
 static_assert(same_type(our_calls.group_end, ours(decltype(&ncclGroupEnd){})));
 static_assert(same_type(our_calls.all_reduce, ours(decltype(&ncclAllReduce){})));
 static_assert(same_type(our_calls.broadcast, ours(decltype(&ncclBroadcast){})));
+static_assert(same_type(our_calls.reduce, ours(decltype(&ncclReduce){})));
 static_assert(same_type(our_calls.reduce_scatter, ours(decltype(&ncclReduceScatter){})));
 static_assert(same_type(our_calls.all_gather, ours(decltype(&ncclAllGather){})));
 

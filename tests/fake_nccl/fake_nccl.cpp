@@ -23,7 +23,7 @@
 namespace trainer::cuda {
 namespace {
 
-enum class Kind : std::int32_t { all_reduce, broadcast, reduce_scatter, all_gather };
+enum class Kind : std::int32_t { all_reduce, broadcast, reduce, reduce_scatter, all_gather };
 struct Call {
   Kind kind{};
   NcclType type{};
@@ -175,6 +175,19 @@ NcclResult run(ncclComm* comm, const Call& call, const void* from, void* to) {
                       [&](int rank, const std::byte* chunk, std::size_t at, std::size_t num) {
                         if (rank == call.root) std::memcpy(out + at * size, chunk, num * size);
                       });
+    case Kind::reduce: {
+      std::vector<std::byte> sum(call.count * size);
+      const NcclResult result = exchange(comm, call, from, call.count,
+                                         [&](int rank, const std::byte* chunk, std::size_t at, std::size_t num) {
+                                           if (rank == 0)
+                                             std::memcpy(sum.data() + at * size, chunk, num * size);
+                                           else
+                                             add(call.type, sum.data() + at * size, chunk, num);
+                                         });
+      if (result == NcclResult::success && comm->rank == call.root && !sum.empty())
+        std::memcpy(out, sum.data(), sum.size());
+      return result;
+    }
     case Kind::all_gather:
       return exchange(comm, call, from, call.count,
                       [&](int rank, const std::byte* chunk, std::size_t at, std::size_t num) {
@@ -309,6 +322,10 @@ FAKE_NCCL NcclResult ncclAllReduce(const void* from, void* to, std::size_t count
 FAKE_NCCL NcclResult ncclBroadcast(const void* from, void* to, std::size_t count, NcclType type, int root,
                                    ncclComm* comm, Stream) {
   return queue(comm, {Kind::broadcast, type, count, root}, from, to);
+}
+FAKE_NCCL NcclResult ncclReduce(const void* from, void* to, std::size_t count, NcclType type, NcclSum, int root,
+                                ncclComm* comm, Stream) {
+  return queue(comm, {Kind::reduce, type, count, root}, from, to);
 }
 FAKE_NCCL NcclResult ncclReduceScatter(const void* from, void* to, std::size_t count, NcclType type, NcclSum,
                                        ncclComm* comm, Stream) {

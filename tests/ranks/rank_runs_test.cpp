@@ -7,6 +7,8 @@
 
 using namespace trainer;
 
+namespace {
+
 constexpr const char* shards[] = {"none", "optimizer", "gradients", "parameters"};
 
 /// Gradients of more than a bucket, and parts that some ranks lack.
@@ -18,6 +20,8 @@ model: {layers: [{linear: {out: 900}}, relu, {linear: {out: 700}}, relu, {linear
 optimizer: {type: adam, lr: 0.001}
 train: {batch_size: 16, steps: 8, eval_every: 4}
 )";
+
+}  // namespace
 
 TEST_CASE("several ranks train as one process does, to rounding, and each holds what its plan says") {
   for (const RankCase& each : rank_cases()) {
