@@ -254,3 +254,25 @@ TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
   CHECK(events.back()["status"] == "interrupted");
   CHECK(std::filesystem::exists(folder / "run/checkpoints/latest"));
 }
+
+TEST_CASE("a plan for ranks of GPUs leaves room for NCCL, by an estimate that says so") {
+  const RanksFolder folder;
+  const auto plan_with = [&](const std::string& ranks) {
+    const ProcessResult result =
+        run_trainer({"plan", folder.config(), "device.type=auto", "--ranks", ranks, "--gpu", "t4", "--json"});
+    REQUIRE(result.exit_code == 0);
+    return events_of(result.out).front();
+  };
+  const nlohmann::json one = plan_with("1"), two = plan_with("2");
+  const auto outside = [](const nlohmann::json& plan) {
+    return plan["outside_allocator"]["bytes"].get<std::int64_t>();
+  };
+  const auto capacity = [](const nlohmann::json& plan) { return plan["capacity"].get<std::int64_t>(); };
+  const nlohmann::json& nccl = two["outside_allocator"]["parts"].back();
+  CHECK(nccl["name"] == "estimated NCCL buffers");
+  CHECK(nccl["bytes"].get<std::int64_t>() > 0);
+  CHECK(outside(two) - outside(one) == nccl["bytes"].get<std::int64_t>());
+  CHECK(capacity(one) - capacity(two) == nccl["bytes"].get<std::int64_t>());
+  CHECK_THAT(two["notes"].dump(), Contains("estimate") && Contains("NCCL_MAX_CTAS"));
+  CHECK_THAT(one["notes"].dump(), !Contains("NCCL"));
+}

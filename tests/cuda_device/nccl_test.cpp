@@ -1,9 +1,16 @@
 #include "cuda/library/nccl.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <string>
 
+#include "cuda/library/rank_link.h"
 #include "engine/errors.h"
+#include "tests/cuda_device/skipped_without_gpu.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -127,4 +134,69 @@ TEST_CASE("NCCL where it is installed has every function that is used") {
   }
   if (problem.find("is not found") == std::string::npos) FAIL(problem);
   WARN("SKIPPED: " + problem);
+}
+
+namespace {
+
+/// The one rank of a run. Nothing reaches it.
+class AloneRank final : public trainer::Communicator {
+ public:
+  AloneRank() { REQUIRE(::pipe(ends_) == 0); }
+  ~AloneRank() override {
+    for (const int end : ends_) ::close(end);
+  }
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void exchange(std::span<const trainer::SentBytes>, std::span<const trainer::ReceivedBytes>) override {}
+  void check() const override {}
+  int failure_descriptor() const override { return ends_[0]; }
+
+ private:
+  int ends_[2] = {};
+};
+
+}  // namespace
+
+TEST_CASE("NCCL starts on a GPU, and what it takes is measured") {
+  const auto device = device_or_skip({.num_ranks = 2});
+  if (device == nullptr) return;
+  CHECK_FALSE(device->communication_memory().formula.empty());
+  AloneRank alone;
+  device->set_communicator(alone);
+  CHECK(device->communication_memory().formula.empty());
+  CHECK(device->outside_allocator().back().name == "NCCL");
+  CHECK(device->outside_allocator().back().num_bytes == device->communication_memory().num_bytes);
+}
+
+TEST_CASE("NCCL takes every type and list of tensors on a GPU") {
+  using namespace trainer;
+  const auto device = device_or_skip();
+  if (device == nullptr) return;
+  AloneRank alone;
+  RankLink link(nccl(), alone, {.max_ctas = 2});
+  constexpr std::int64_t count = 1000, num_bytes = 16'384;
+  const auto source = device->make_memory_source(std::int64_t{64} << 20);
+  const auto host = device->make_host_memory(num_bytes);
+  constexpr std::int64_t segment = std::int64_t{2} << 20;
+  auto* const memory = static_cast<std::byte*>(source->acquire(segment));
+  REQUIRE(memory != nullptr);
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::u8}) {
+    INFO(name_of(type));
+    std::memset(host->data(), 1, num_bytes);  // a small number in every type
+    device->copy_to_device(memory, host->data(), num_bytes);
+    device->synchronize();
+    const std::array both = {RankTensor{memory, count}, RankTensor{memory + num_bytes / 2, count}};
+    const std::array slices = {RankSlices{memory, memory, count}};
+    link.all_reduce(both, type, nullptr);
+    link.broadcast(both, type, nullptr);
+    link.reduce_scatter(slices, type, nullptr);
+    link.all_gather(slices, type, nullptr);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    std::memset(host->data(), 0, num_bytes);
+    device->copy_to_host(host->data(), memory, num_bytes);
+    device->synchronize();
+    CHECK(std::all_of(host->data(), host->data() + num_bytes, [](std::byte byte) { return byte == std::byte{1}; }));
+  }
+  link.check();
+  source->release(memory, segment);
 }
