@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,7 +46,23 @@ std::size_t shared_bytes(int num_ranks) {
 }
 
 std::atomic<int> async_error{0};
-std::atomic<int> num_ids{0};
+
+/// Removes at the end what ranks that never met have left.
+class MadeIds {
+ public:
+  ~MadeIds() {
+    for (const std::string& id : ids_) ::shm_unlink(id.c_str());
+  }
+  std::string make() {
+    const std::lock_guard lock(mutex_);
+    ids_.push_back("/trainer_fake_nccl_" + std::to_string(::getpid()) + "_" + std::to_string(ids_.size()));
+    return ids_.back();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> ids_;
+} made_ids;
 
 }  // namespace
 }  // namespace trainer::cuda
@@ -264,8 +281,7 @@ FAKE_NCCL const char* ncclGetErrorString(NcclResult result) {
 FAKE_NCCL const char* ncclGetLastError(ncclComm*) { return "no more is known"; }
 
 FAKE_NCCL NcclResult ncclGetUniqueId(NcclUniqueId* id) {
-  const std::string name = "/trainer_fake_nccl_" + std::to_string(::getpid()) + "_" + std::to_string(++num_ids);
-  name.copy(id->internal, sizeof id->internal - 1);
+  made_ids.make().copy(id->internal, sizeof id->internal - 1);
   return NcclResult::success;
 }
 
