@@ -19,6 +19,7 @@
 #include "engine/findings/find_prediction_plan.h"
 #include "engine/findings/find_text_plan.h"
 #include "engine/findings/gpu_profiles.h"
+#include "engine/findings/gpu_ranks.h"
 #include "engine/findings/stage_plans.h"
 #include "engine/report/memory/out_of_memory_report.h"
 #include "engine/report/plan/comparison_report.h"
@@ -41,6 +42,7 @@ struct PlanArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity;                  ///< as given, with commas
   std::vector<std::string> gpus, capacities;  ///< the entries of these, "all" written out
+  std::vector<GpuRanks> rank_gpus;            ///< of entries with numbers, of which `gpus` is then the first
   std::int64_t text_length = 0;               ///< --generate; 0: a run is planned
   std::int64_t num_ranks = 0;                 ///< --ranks; 0: not given
   std::string batch_size;                     ///< --predict, a number or `auto`; empty: a run is planned
@@ -87,6 +89,30 @@ std::vector<std::string> written_out(const std::vector<std::string>& gpus) {
   return names;
 }
 
+/// Of --gpu 'h100*4,a100*4': as many ranks, each with its GPU.
+void give_ranks_their_gpus(PlanArguments& arguments) {
+  arguments.rank_gpus = read_gpu_ranks(arguments.gpus);
+  if (arguments.rank_gpus.empty()) return;
+  const std::int64_t num_ranks = num_ranks_of(arguments.rank_gpus);
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError(fmt::format("--gpu '{}' {}", arguments.gpu, why));
+  };
+  if (arguments.text_length > 0 || !arguments.batch_size.empty())
+    refuse("is for ranks that train together; --generate and --predict plan one process: leave the numbers out");
+  if (arguments.capacities.size() > 1) refuse("plans every rank for one --capacity; give no list of them");
+  if (arguments.verify) refuse("names GPUs of several ranks, and --verify runs one process; leave one of them out");
+  const std::int64_t configured = arguments.experiment.load().parallel.data;
+  if (arguments.num_ranks > 0 && arguments.num_ranks != num_ranks)
+    refuse(fmt::format("is {}, and --ranks {}; leave one of them out, or give the same number",
+                       format_number_of(num_ranks, "GPU"), arguments.num_ranks));
+  if (arguments.num_ranks == 0 && configured > 1 && configured != num_ranks)
+    refuse(fmt::format("is {}, and parallel.data is {}; write parallel.data={} behind the configuration",
+                       format_number_of(num_ranks, "GPU"), configured, num_ranks));
+  if (configured != num_ranks) add_ranks(arguments.experiment, num_ranks);
+  arguments.gpus = {arguments.rank_gpus.front().gpu};
+  if (num_ranks == 1) arguments.rank_gpus.clear();
+}
+
 /// What `find` finds of the arguments, on this machine's devices.
 template <typename Findings>
 Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, const RatesProblemSink&),
@@ -97,6 +123,7 @@ Findings find_for(Findings (*find)(const PlanRequest&, const DeviceSource&, cons
                                .overrides = arguments.experiment.overrides,
                                .gpus = arguments.gpus,
                                .capacities = arguments.capacities,
+                               .rank_gpus = arguments.rank_gpus,
                                .verify = arguments.verify,
                                .watch = &progress};
   RatesWarnings warnings;
@@ -220,6 +247,7 @@ ExitCode plan(PlanArguments arguments) {
   add_ranks(arguments.experiment, arguments.num_ranks);
   arguments.gpus = written_out(split("--gpu", arguments.gpu));
   arguments.capacities = split("--capacity", arguments.capacity);
+  give_ranks_their_gpus(arguments);
   if (arguments.text_length > 0 && !arguments.batch_size.empty())
     throw ConfigError("--generate and --predict plan different things; give one of the two");
   if (arguments.text_length > 0) return plan_text(arguments);
@@ -239,8 +267,9 @@ void add_plan_command(CLI::App& app, Action& action) {
   arguments->experiment.add_stage_to(*command);
   CLI::Option* config = command->get_option("CONFIG")->required(false);
   command
-      ->add_option("--gpu", arguments->gpu,
-                   "For a GPU that need not be here: rtx4090; a,b or 'all' compares; 'list' lists")
+      ->add_option(
+          "--gpu", arguments->gpu,
+          "For a GPU that need not be here: rtx4090; a,b or 'all' compares; 'list' lists; 'a*4,b*4': of 8 ranks")
       ->type_name("PROFILE");
   command->add_option("--capacity", arguments->capacity, "Memory to fit into: 2GiB; a,b compares")->type_name("SIZE");
   command->add_option("--generate", arguments->text_length, "Plan a text of N tokens, prompt included")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -373,7 +374,6 @@ struct CheckpointConfig {
 };
 
 inline constexpr std::int64_t most_ranks = 1 << 16;
-/// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
 /// What of a model ranks hold a part of each, instead of all of it (Rajbhandari et al., "ZeRO", SC'20).
 enum class Shard : std::uint8_t {
   none,
@@ -382,18 +382,22 @@ enum class Shard : std::uint8_t {
   parameters,  ///< these, and weights
 };
 
+/// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
 struct ParallelConfig {
   std::int64_t data = 1;  ///< ranks that share each batch
   Shard shard = Shard::none;
-  std::int64_t timeout = 60;  ///< seconds
+  std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
+  std::int64_t timeout = 60;        ///< seconds
   // Set by what starts or plans a rank.
   std::int64_t rank = 0;        ///< which of them this is
-  std::int64_t num_local = 0;   ///< those on this machine; 0: all
+  std::int64_t num_local = 0;   ///< those on this machine; 0: nothing has started them
   std::int64_t local_rank = 0;  ///< which of these it is
 };
 
+/// Those that share this machine's memory and processors.
 inline std::int64_t ranks_here(const ParallelConfig& parallel) {
-  return parallel.num_local > 0 ? parallel.num_local : parallel.data;
+  if (parallel.num_local > 0) return parallel.num_local;
+  return parallel.ranks_per_node > 0 ? std::min(parallel.ranks_per_node, parallel.data) : parallel.data;
 }
 
 /// A parameter of a model's file, or of a block, whose value is an integer.

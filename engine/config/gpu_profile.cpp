@@ -83,6 +83,16 @@ const std::vector<ProfileField>& gpu_profile_fields() {
       of(&Profile::tf32, "peak.tf32", number_at_least(0.0), "TFLOP/s of TF32 tensor cores, without sparsity; 0: none"),
       of(&Profile::fp16, "peak.fp16", number_at_least(0.0), "TFLOP/s of 16-bit tensor cores, without sparsity; 0: none")
           .also_called({"bf16"}),
+      of(&Profile::nvlink, "links.nvlink", size_of_memory(0),
+         "Bytes a second in one direction over NVLink, to the other GPUs of its machine; 0: none"),
+      of(&Profile::pcie, "links.pcie", size_of_memory(0),
+         "Bytes a second in one direction over PCI Express; 0: unknown")
+          .also_called({"pci"}),
+      of(&Profile::network, "links.network", size_of_memory(0),
+         "Bytes a second in one direction to other machines, for each GPU of a machine; 0: unknown")
+          .also_called({"infiniband", "ethernet", "nic"}),
+      of(&Profile::network_latency, "links.network_latency", number_at_least(0.0),
+         "Microseconds that a message to another machine takes, however short"),
       of(&Profile::cudnn, "cudnn", text(), "A file beside this one with the device's properties as cuDNN takes them"),
   };
   return all;

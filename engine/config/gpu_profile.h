@@ -18,6 +18,11 @@ struct GpuProfile {
   std::int64_t context_bytes = 0;       ///< outside_allocator.context
   std::int64_t library_bytes = 0;       ///< outside_allocator.libraries: handles and modules
   double fp32 = 0, tf32 = 0, fp16 = 0;  ///< peak.*, TFLOP/s without sparsity; 0: the GPU has no such units
+  // Bytes a second in one direction, as published; 0: there is none, or it is not known.
+  std::int64_t nvlink = 0;       ///< links.nvlink: to the other GPUs of its machine
+  std::int64_t pcie = 0;         ///< links.pcie
+  std::int64_t network = 0;      ///< links.network: its share of what its machine sends to others
+  double network_latency = 9.6;  ///< links.network_latency, µs: NCCL's figure for a message of a ring
   std::string
       cudnn;  ///< a file with the properties of the device as cuDNN takes them; relative to `path`; may be empty
 

@@ -41,6 +41,33 @@ PlanTarget target_of(const PlanRequest& request, const DataDescription& data, co
   return here;
 }
 
+/// What each rank is planned for: `target`, or each the GPU that --gpu gives it, made in `others`, and then all know
+/// the links that there are between these.
+std::vector<TargetOfRanks> targets_of_ranks(const PlanRequest& request, const DataDescription& data,
+                                            const DeviceSource& devices, PlanTarget& target,
+                                            std::vector<PlanTarget>& others) {
+  const ParallelConfig& parallel = request.experiment.parallel;
+  if (request.rank_gpus.empty()) return {{.target = &target, .num_ranks = parallel.data}};
+  std::vector<GpuProfile> profiles;
+  for (const GpuRanks& gpus : request.rank_gpus) {
+    profiles.push_back(find_gpu_profile(gpus.gpu));
+    if (profiles.size() > 1)
+      others.push_back(find_plan_target(devices, request.experiment, data, gpus.gpu, only(request.capacities)));
+  }
+  std::vector<GpusOfRanks> gpus;
+  std::vector<TargetOfRanks> targets;
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    const GpuRanks& asked = request.rank_gpus[i];
+    gpus.push_back({&profiles[i], asked.num_ranks});
+    targets.push_back({.gpu = profiles.size() > 1 ? asked.gpu : "",
+                       .target = i == 0 ? &target : &others[i - 1],
+                       .num_ranks = asked.num_ranks});
+  }
+  target.rates.links = links_between(gpus, parallel.ranks_per_node);
+  for (PlanTarget& other : others) other.rates.links = target.rates.links;
+  return targets;
+}
+
 PlanVerification verify(const CompiledExperiment& compiled, const MemoryPlan& plan, Device& device,
                         std::int64_t capacity) {
   constexpr std::int64_t num_steps = 2;
@@ -107,11 +134,14 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                        const RatesProblemSink& on_rates_problem, Program* program) {
   const DataDescription data = describe_data(request.experiment.data, request.experiment.seed);
-  const PlanTarget target = target_of(request, data, devices);
+  PlanTarget target = target_of(request, data, devices);
+  std::vector<PlanTarget> of_other_ranks;
+  const std::vector<TargetOfRanks> ranks = targets_of_ranks(request, data, devices, target, of_other_ranks);
   const Experiment asked = with_kept_segments(request.experiment, target);
   on_rates_problem(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
+  check_ranks_have_samples(asked);
   CompiledExperiment compiled = compile_experiment(asked, data, device, capacity);
   const Experiment& experiment = compiled.experiment;
   const RunSchedule& schedule = compiled.schedule;
@@ -120,7 +150,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.stage = asked.stage;
   findings.config_path = request.config_path;
   findings.overrides = request.overrides;
-  findings.gpu_given = only(request.gpus);
+  findings.gpu_given = request.rank_gpus.empty() ? only(request.gpus) : gpu_ranks_text(request.rank_gpus);
   findings.capacity_given = only(request.capacities);
   findings.device_kind = device.kind();
   findings.device_name = device.name();
@@ -143,6 +173,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.layer_labels = layer_labels(compiled.program);
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
+  findings.ranks = find_ranks(request.experiment, data, ranks, compiled.program, target.rates.links);
   findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.tokens_per_sample = tokens_of_sample(asked.data, data);
@@ -157,8 +188,6 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     findings.data_supply->steps_use_threads = device.kind() == "cpu";
   }
   findings.plan = plan_memory(compiled, capacity);
-  findings.ranks = find_rank_plans(experiment, compiled.data, device, capacity);
-  findings.communicated_bytes = communicated_bytes(compiled.program);
   if (const CommunicationMemory nccl = device.communication_memory(); !nccl.formula.empty())
     findings.notes.push_back(
         fmt::format("What NCCL holds of each GPU beside the allocator is an estimate, {}: {}. A run measures it.",
@@ -185,7 +214,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                                                           schedule.eval_batch_size(), capacity);
   }
   if (request.verify) {
-    if (!findings.ranks.empty())
+    if (findings.has_ranks())
       findings.notes.emplace_back("--verify has run nothing, since it runs one process.");
     else if (findings.plan.fits)
       findings.verification = verify(compiled, findings.plan, dynamic_cast<Device&>(*target.device), capacity);
@@ -210,6 +239,11 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
     if (std::optional<std::string> text = smaller_batch_text(comparison.asked_batch_size, comparison.batch_size))
       comparison.notes.push_back(*std::move(text) + '.');
   }
+  if (experiment.parallel.data > 1)
+    comparison.notes.push_back(
+        fmt::format("{} ranks share each batch; this is of rank 0, which has no smaller part of "
+                    "it than another.",
+                    experiment.parallel.data));
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;

@@ -5,6 +5,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/findings/device_source.h"
+#include "engine/findings/gpu_ranks.h"
 #include "engine/findings/known_rates.h"
 #include "engine/findings/plan_comparison.h"
 #include "engine/findings/plan_findings.h"
@@ -18,6 +19,7 @@ struct PlanRequest {
   std::string config_path;                    ///< of the experiment, as findings name it
   std::vector<std::string> overrides;         ///< it was loaded with
   std::vector<std::string> gpus, capacities;  ///< as --gpu and --capacity take them
+  std::vector<GpuRanks> rank_gpus{};  ///< of all ranks, where --gpu says how many have which; `gpus` is then the first
   bool verify = false;
   PlanningWatch* watch = nullptr;
 };

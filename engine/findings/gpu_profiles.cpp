@@ -9,6 +9,8 @@
 #include "engine/config/shipped_configs.h"
 #include "engine/config/text/nearest_word.h"
 #include "engine/errors.h"
+#include "engine/findings/gpu_ranks.h"
+#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -30,6 +32,11 @@ bool is_path(const std::string& text) { return text.find('/') != std::string::np
 }  // namespace
 
 GpuProfile find_gpu_profile(const std::string& name_or_path) {
+  if (has_number_of_ranks(name_or_path))
+    throw ConfigError(
+        fmt::format("--gpu '{}' gives a number of GPUs, which only '{}' of a training run takes, for "
+                    "ranks that share each batch; leave the '*' and the number out",
+                    name_or_path, trainer_command("plan")));
   if (is_path(name_or_path)) return load_gpu_profile(name_or_path);
   std::vector<std::string> names;
   for (const fs::path& file : profile_files()) {

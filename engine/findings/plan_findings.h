@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -79,19 +78,19 @@ struct PlanFindings {
   EvaluationSavings evaluation_savings{};
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
   std::optional<PlanVerification> verification;
-  std::vector<RankPlan> ranks{};        ///< of several: all of them; the rest is of rank 0
-  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update
+  RankFindings ranks{};  ///< of several: all of them; the rest is of rank 0
 
   bool is_described() const { return !profile.empty(); }
+  bool has_ranks() const { return !ranks.plans.empty(); }
 
-  /// The plan whose numbers are shown: of the whole run, also where it does not fit.
   /// Every rank.
-  bool fits() const {
-    return plan.fits && std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& rank) { return rank.fits; });
-  }
+  bool fits() const { return plan.fits && ranks.fit(); }
+  /// The plan whose numbers are shown: of the whole run, also where it does not fit.
   const MemoryPlan& shown() const { return unbounded ? *unbounded : plan; }
+  /// Of all ranks, which wait for each other; 0: not known.
+  double step_seconds() const { return ranks.plans.empty() ? time.seconds : ranks.step_seconds(); }
   double samples_per_second() const {
-    return time.seconds > 0 ? static_cast<double>(samples_per_step) / time.seconds : 0;
+    return step_seconds() > 0 ? static_cast<double>(samples_per_step) / step_seconds() : 0;
   }
   double tokens_per_second() const { return samples_per_second() * static_cast<double>(tokens_per_sample); }
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,10 @@ std::int64_t parse_capacity(const std::string& text) {
     throw ConfigError(
         fmt::format("--capacity '{}' is not a size; write bytes or a unit, such as 1500MB or 2GiB", text));
   return *num_bytes;
+}
+
+RankLinks links_of(const GpuProfile& profile, const ParallelConfig& parallel) {
+  return links_between(std::array{GpusOfRanks{&profile, parallel.data}}, parallel.ranks_per_node);
 }
 
 PlanTarget this_machine(const DeviceSource& devices, const Experiment& experiment, const DataDescription& data,
@@ -41,6 +46,13 @@ PlanTarget this_machine(const DeviceSource& devices, const Experiment& experimen
                                        format_bytes(of_a_run.num_bytes), of_a_run.origin));
   KnownRates known = rates_of(*device, experiment.device, devices.usable_threads());
   target.rates = std::move(known.rates);
+  const std::int64_t ranks_per_node = experiment.parallel.ranks_per_node;
+  target.rates.links.ranks_per_node = ranks_per_node;
+  if (device->kind() == "cuda") {
+    if (ranks_per_node == 0) target.rates.links.ranks_per_node = usual_gpus_per_node;
+    for (const GpuProfile& profile : shipped_gpu_profiles())
+      if (profile.name == device->name()) target.rates.links = links_of(profile, experiment.parallel);
+  }
   target.rates_problem = std::move(known.problem);
   target.device = std::move(device);
   return target;
@@ -62,6 +74,7 @@ PlanTarget described_gpu(const DeviceSource& devices, const Experiment& experime
   target.available_bytes = free_bytes;
   target.profile = profile.path;
   target.rates = profile_rates(profile, config.tf32);
+  target.rates.links = links_of(profile, experiment.parallel);
   const std::string idle_origin = fmt::format("free on an idle {}", profile.name);
   target.capacity = {free_bytes, idle_origin};
   if (experiment.memory.limit && *experiment.memory.limit <= target.capacity.num_bytes)

@@ -1,27 +1,59 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "engine/config/experiment.h"
-#include "engine/device/device.h"
+#include "engine/findings/plan_target.h"
 #include "engine/graph/data_description.h"
+#include "engine/plan/link_rates.h"
 #include "engine/program/program.h"
 
 namespace trainer {
 
-/// What some ranks, which follow each other and have parts of the same sizes, hold each.
+/// What some ranks, which follow each other, hold each: their devices are alike and their parts of the same sizes.
 struct RankPlan {
   std::int64_t first_rank = 0, num_ranks = 1;
+  std::string gpu;  ///< as --gpu took it where ranks have different ones; empty: the device of them all
+  std::int64_t capacity = 0;
   std::int64_t batch_size = 0;  ///< of its part of a whole micro-batch
   bool fits = true;
   std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
+  double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
 };
 
-/// Plans every rank, as many as there are kinds of them; nothing where there is one. `settled`: of rank 0, as it is
-/// compiled to run.
-std::vector<RankPlan> find_rank_plans(const Experiment& settled, const DataDescription& data, const DeviceModel& device,
-                                      std::int64_t capacity);
+/// What ranks that follow each other are planned for.
+struct TargetOfRanks {
+  std::string gpu{};  ///< RankPlan::gpu
+  const PlanTarget* target = nullptr;
+  std::int64_t num_ranks = 1;
+};
+
+/// What several ranks take together.
+struct RankFindings {
+  std::vector<RankPlan> plans;          ///< all of them; none where there is one rank, and then nothing else holds
+  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, and as many that it receives
+  RankLinks links;
+  /// That this takes; nothing where a link is not known, and then no predicted time has it in it.
+  std::optional<double> communication_seconds;
+
+  bool fit() const;
+  std::int64_t size() const;
+  /// The slowest rank's work, which all wait for, and what they tell each other.
+  double step_seconds() const;
+  /// Of all ranks' time, the share in which they compute; nothing where communication_seconds is not known.
+  std::optional<double> efficiency() const;
+  /// Of `plans` the one that reserves most, of several the first.
+  const RankPlan& highest() const;
+};
+
+/// Plans every rank, as many as there are kinds of them. `asked`: not settled yet; `targets`: of all of its
+/// parallel.data ranks; `program`: of one of them.
+RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
+                        const Program& program, const RankLinks& links);
 
 /// Bytes that a rank sends in an update, and as many that it receives; 0 where there is one rank.
 std::int64_t communicated_bytes(const Program& program);

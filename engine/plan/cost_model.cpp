@@ -15,6 +15,7 @@ void add(const Program& program, const Routine& routine, double times, const Mac
   for_each_call(program, routine, [&](const OpCall& call) {
     const double seconds = times * predicted_seconds(program, call, rates);
     time.seconds += seconds;
+    if (definition_of(call.op.kind).role == Role::communication) time.communication += seconds;
     switch (call.phase) {
       case Phase::forward:
         time.forward += seconds;
@@ -58,6 +59,8 @@ double predicted_seconds(double flops, double num_bytes, const OpRate& rate) {
 }
 
 double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates) {
+  if (definition_of(op.kind).role == Role::communication)
+    return exchange_seconds(exchange_of(op), rates.links).value_or(0);
   return predicted_seconds(executed_flops(op, workspace_bytes), static_cast<double>(num_operand_bytes(op)),
                            rates.of(op, workspace_bytes));
 }

@@ -15,7 +15,8 @@ namespace trainer {
 // machine and the kind of op (engine/plan/machine_rates.h), so whatever all calls of a kind have in common is in them:
 // operands that are read twice or written in place, passes over scratch, the share of a peak that its kernel reaches.
 // What differs between calls of a kind is taken account of where it is more than a few tens of percent: 16 bit, and
-// the two of RateClass. Views are no calls and take no time.
+// the two of RateClass. Views are no calls and take no time. What ranks tell each other takes the time of their links
+// (Note [Links between ranks] in engine/plan/link_rates.h), and none where these are not known.
 
 /// FLOPs of one run of `op` with that much scratch, whole tiles counted where it is of the other class: Winograd's
 /// algorithm computes 4×4 pixels of a convolution's output at a time, also where the image ends before.
@@ -35,6 +36,7 @@ std::int64_t workspace_bytes_of(const Program& program, const OpCall& call);
 struct StepTime {
   double seconds = 0;                                           ///< more than 0
   double forward = 0, backward = 0, recompute = 0, update = 0;  ///< of `seconds`; the rest is the host's
+  double communication = 0;  ///< of `seconds`, counted in the phases, too: waiting for what ranks tell each other
 };
 
 /// Of the run's first step: its micro-batches are whole, but for an odd last one of an epoch that it spans.

@@ -7,6 +7,7 @@
 
 #include "engine/config/gpu_profile.h"
 #include "engine/ops/half_operand.h"
+#include "engine/plan/link_rates.h"
 
 namespace trainer {
 
@@ -50,6 +51,7 @@ struct MachineRates {
   RateTable f32{};
   RateTable half{};         ///< of ops with a 16-bit operand
   double step_seconds = 0;  ///< of the host, for a step however small; more than 0
+  RankLinks links{};        ///< between ranks; of which it knows nothing, they take no time
 
   /// Of `op` with that much scratch.
   const OpRate& of(const Op& op, std::int64_t workspace_bytes) const;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -58,6 +59,27 @@ TEST_CASE("a GPU profile is read with its units") {
   CHECK(profile.cudnn_path() == "some/folder/test.cudnn.json");
 }
 
+TEST_CASE("links of a GPU are read, and are not known where a profile is silent") {
+  const GpuProfile silent = parse_gpu_profile(whole_profile, "test.yaml");
+  CHECK(silent.nvlink == 0);
+  CHECK(silent.pcie == 0);
+  CHECK(silent.network == 0);
+  CHECK(silent.network_latency == 9.6);
+  const GpuProfile linked = parse_gpu_profile(
+      whole_profile + "links: {nvlink: 450GB, pcie: 64GB, network: 6250MB, network_latency: 25.5}\n", "test.yaml");
+  CHECK(linked.nvlink == 450'000'000'000);
+  CHECK(linked.pcie == 64'000'000'000);
+  CHECK(linked.network == 6'250'000'000);
+  CHECK(linked.network_latency == 25.5);
+  const std::string message =
+      error_of_profile(whole_profile + "links: {nvlnk: 450GB, pcie: -1, network: fast, network_latency: -0.5}\n");
+  for (const char* part :
+       {"test.yaml:8:9: error: unknown key 'nvlnk' in 'links'", "did you mean 'links.nvlink'?",
+        "test.yaml:8:29: error: 'links.pcie': '-1' is negative", "test.yaml:8:42: error: 'links.network': 'fast'",
+        "test.yaml:8:65: error: 'links.network_latency': '-0.5' is below 0"})
+    CHECK_THAT(message, Catch::Contains(part));
+}
+
 TEST_CASE("compute capability 12.0 is not 1.20") {
   std::string text = whole_profile;
   text.replace(text.find("8.6"), 3, "12.0");
@@ -106,6 +128,11 @@ TEST_CASE("every GPU profile that is shipped is whole, and its file for cuDNN de
     CHECK(profile.usable_bytes < profile.total_bytes);
     CHECK(profile.fp16 > profile.fp32);
     CHECK((profile.compute_capability >= 80) == (profile.tf32 > 0));
+    // No link is faster than the GPU's own memory, and none between machines faster than one within.
+    CHECK(profile.pcie >= 16'000'000'000);
+    CHECK((profile.nvlink == 0 || profile.nvlink > profile.pcie));
+    CHECK(std::max(profile.nvlink, profile.pcie) < profile.bandwidth / 2);
+    CHECK(profile.network < std::max(profile.nvlink, profile.pcie));
     // For GPUs before Turing cuDNN plans nothing any more.
     CHECK(fs::exists(profile.cudnn_path()) == (profile.compute_capability >= 75));
     if (profile.compute_capability < 75) continue;

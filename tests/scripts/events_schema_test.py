@@ -165,6 +165,8 @@ class EventsSchema(unittest.TestCase):
             (f"plan {quick} memory.offload=[conv2d] train.batch_size=256", 0),
             (f"plan {quick} train.checkpointing=sqrt train.batch_size=256", 0),
             (f"plan {quick} --ranks 3", 0),
+            (f"plan {quick} --gpu h100*2,t4*9", 0),
+            ("plan configs/stages.yaml --gpu h100*9", 0),
             (f"run {quick} --ranks 2 memory.limit=2MiB output=runs/ranks-oom", 3),
             (f"fit {quick} --capacity 5MiB", 0),
             (f"fit {quick} --capacity 8MiB --max train.batch_size", 0),

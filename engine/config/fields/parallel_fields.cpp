@@ -23,6 +23,11 @@ void add_parallel_fields(Fields& fields) {
           .technique(NumbersEffect::same_rounding)
           .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
                         "reshard_after_forward"}));
+  fields.add(harmless, of(parallel, &ParallelConfig::ranks_per_node, "parallel.ranks_per_node", integer(0, most_ranks),
+                          "Ranks on one machine, for plans: others are reached by the network, and on CPUs those of a "
+                          "machine share its memory; 0: 8 GPUs, on CPUs all. A run takes them as they were started")
+                           .also_called({"gpus_per_node", "ntasks_per_node", "ranks_per_machine", "gpus_per_machine",
+                                         "local_world_size", "procs_per_node"}));
   fields.add(harmless, of(parallel, &ParallelConfig::timeout, "parallel.timeout", integer(1),
                           "Seconds without a word from another rank after which a run ends")
                            .also_called({"time_out", "timeout_seconds"}));

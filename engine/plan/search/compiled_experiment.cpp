@@ -1,8 +1,11 @@
 #include "engine/plan/search/compiled_experiment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "engine/errors.h"
 #include "engine/plan/allocator_options.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/settle_experiment.h"
@@ -22,6 +25,12 @@ CompiledExperiment compile_experiment(const Experiment& experiment, const DataDe
   Program program = compile(settled, data, device, &fronts);
   const RunSchedule schedule(settled, data);
   return {std::move(settled), data, std::move(program), schedule};
+}
+
+void check_ranks_have_samples(const Experiment& experiment) {
+  const std::int64_t num_ranks = experiment.parallel.data;
+  if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(num_ranks); batch_size < num_ranks)
+    throw ConfigError(fmt::format("{} ranks share a batch, and train.batch_size is {}", num_ranks, batch_size));
 }
 
 MemoryPlan plan_memory(const CompiledExperiment& compiled, std::int64_t capacity) {

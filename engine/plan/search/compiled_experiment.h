@@ -26,6 +26,9 @@ struct CompiledExperiment {
 CompiledExperiment compile_experiment(const Experiment& experiment, const DataDescription& data,
                                       const DeviceModel& device, std::int64_t capacity);
 
+/// Throws ConfigError where a batch has fewer samples than there are ranks, which nothing starts.
+void check_ranks_have_samples(const Experiment& experiment);
+
 /// The plan of its whole run.
 MemoryPlan plan_memory(const CompiledExperiment& compiled, std::int64_t capacity);
 

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/program/compile.h"
@@ -94,6 +95,7 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   Verdict verdict;
   num_instructions_ += work_of_plan;
   verdict.problem = problem_in([&] {
+    check_ranks_have_samples(experiment);
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
     const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
     const RunSchedule schedule(settled, data);
@@ -117,6 +119,7 @@ FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& d
   bool is_fitting = false;
   num_instructions_ += work_of_plan;
   const std::optional<ConfigError> problem = problem_in([&] {
+    check_ranks_have_samples(experiment);
     RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
     const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
     is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed, &is_hopeless);

@@ -49,6 +49,7 @@ std::string gpu_profile_json(const std::vector<GpuProfile>& profiles) {
                     {"usable", profile.usable_bytes},
                     {"capacity", profile.free_bytes()},
                     {"bandwidth", profile.bandwidth},
+                    {"links", {{"nvlink", profile.nvlink}, {"pcie", profile.pcie}, {"network", profile.network}}},
                     {"tflops", {{"fp32", profile.fp32}, {"tf32", profile.tf32}, {"fp16", profile.fp16}}}});
   }
   return json_text({{"event", "gpus"}, {"gpus", gpus}});

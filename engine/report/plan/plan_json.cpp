@@ -73,16 +73,29 @@ Json verification_of(const PlanVerification& verification) {
 
 namespace {
 
+Json or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
+
 Json ranks_of(const PlanFindings& findings) {
+  const RankFindings& ranks = findings.ranks;
   Json plans = Json::array();
-  for (const RankPlan& rank : findings.ranks)
+  for (const RankPlan& rank : ranks.plans)
     plans.push_back({{"first_rank", rank.first_rank},
                      {"num_ranks", rank.num_ranks},
+                     {"gpu", rank.gpu.empty() ? Json(nullptr) : Json(rank.gpu)},
+                     {"capacity", rank.capacity},
                      {"batch_size", rank.batch_size},
                      {"fits", rank.fits},
                      {"peak_allocated", rank.peak_allocated},
-                     {"peak_reserved", rank.peak_reserved}});
-  return {{"communicated_bytes", findings.communicated_bytes}, {"plans", std::move(plans)}};
+                     {"peak_reserved", rank.peak_reserved},
+                     {"compute_seconds", rank.compute_seconds}});
+  const std::optional<LinkRate> link = slowest_link(ranks.size(), ranks.links);
+  return {{"communicated_bytes", ranks.communicated_bytes},
+          {"communication_seconds", or_null(ranks.communication_seconds)},
+          {"link", link ? Json(link->name) : Json(nullptr)},
+          {"nodes", num_nodes(ranks.size(), ranks.links)},
+          {"efficiency", or_null(ranks.efficiency())},
+          {"highest_rank", ranks.highest().first_rank},
+          {"plans", std::move(plans)}};
 }
 
 Json json_of_plan(const PlanFindings& findings) {
@@ -136,7 +149,7 @@ Json json_of_plan(const PlanFindings& findings) {
       {"process", process_memory_json(findings.process, findings.shown().peak_touched)},
       {"offload_bytes", findings.offload_bytes},
       {"eval_batch_size", findings.eval_batch_size},
-      {"step_seconds", findings.time.seconds},
+      {"step_seconds", findings.step_seconds()},
       {"samples_per_second", findings.samples_per_second()},
       {"rates", rates_of(findings.rates, findings.rates_source)},
       {"ops", ops_of(findings.ops)},
@@ -153,7 +166,7 @@ Json json_of_plan(const PlanFindings& findings) {
   }
   if (findings.verification) json["verification"] = verification_of(*findings.verification);
   if (!findings.stage.empty()) json["stage"] = findings.stage;
-  if (!findings.ranks.empty()) json["ranks"] = ranks_of(findings);
+  if (findings.has_ranks()) json["ranks"] = ranks_of(findings);
   return json;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "engine/bytes.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/fix_list.h"
@@ -9,6 +11,7 @@
 #include "engine/report/plan/data_supply_text.h"
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_stages.h"
+#include "engine/report/plan/ranks_report.h"
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
@@ -48,6 +51,11 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
           " At step {} segments of the caching allocator no longer hold what a step allocates: from there on it lies "
           "at planned places in one segment.",
           format_count(findings.plan.first_placed_step));
+    if (const std::string others = ranks_that_do_not_fit(findings); !others.empty()) {
+      text.replace(0, 1, "Rank 0 f");
+      return paint(style, Ink::red, wrap(fmt::format("Does not fit on every rank: {}. {}", others, text), width)) +
+             '\n';
+    }
     return paint(style, Ink::green, wrap(text, width)) + '\n';
   }
   std::string text = fmt::format("Does not fit {}.", capacity);
@@ -92,39 +100,13 @@ std::string premises(const PlanFindings& findings, const Style& style) {
 }
 
 std::string predicted_time(const PlanFindings& findings, const Style& style) {
-  if (findings.time.seconds <= 0 || findings.total_steps == 0) return "";
+  if (findings.step_seconds() <= 0 || findings.total_steps == 0) return "";
   const std::string tokens = findings.tokens_per_sample == 0
                                  ? ""
                                  : fmt::format(", {} tokens/s", samples_per_second_text(findings.tokens_per_second()));
-  return wrap(fmt::format("A step takes about {}: {} samples/s{}. {}", step_time_text(findings.time.seconds),
+  return wrap(fmt::format("A step takes about {}: {} samples/s{}. {}", step_time_text(findings.step_seconds()),
                           samples_per_second_text(findings.samples_per_second()), tokens,
                           rates_sentence(findings.rates, findings.rates_source)),
-              static_cast<std::size_t>(style.width)) +
-         '\n';
-}
-
-/// "rank 0", "ranks 1 to 3".
-std::string ranks_text(const RankPlan& plan) {
-  if (plan.num_ranks == 1) return fmt::format("rank {}", plan.first_rank);
-  return fmt::format("ranks {} to {}", plan.first_rank, plan.first_rank + plan.num_ranks - 1);
-}
-
-std::string ranks_report(const PlanFindings& findings, const Style& style) {
-  TextTable table({{.title = "ranks", .align = Align::left},
-                   {.title = "batch"},
-                   {.title = "allocated"},
-                   {.title = "reserved"},
-                   {.title = "", .align = Align::left}});
-  std::int64_t num_ranks = 0;
-  for (const RankPlan& plan : findings.ranks) {
-    num_ranks += plan.num_ranks;
-    table.add_row({ranks_text(plan), format_count(plan.batch_size), format_bytes(plan.peak_allocated),
-                   format_bytes(plan.peak_reserved), plan.fits ? "fits" : "does not fit"});
-  }
-  return table.render(style) +
-         wrap(fmt::format(
-                  "All else here is of rank 0. To each update every one of the {} sends {}, and receives as much.",
-                  format_number_of(num_ranks, "rank"), format_bytes(findings.communicated_bytes)),
               static_cast<std::size_t>(style.width)) +
          '\n';
 }
@@ -194,8 +176,9 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
             '\n';
   text += '\n' + verdict(findings, style) + premises(findings, style) + predicted_time(findings, style) +
           data_supply_text(findings, style);
-  if (!findings.ranks.empty())
-    text += heading(style, "What each rank holds at its peak") + ranks_report(findings, style);
+  if (findings.has_ranks())
+    text += heading(style, "What each rank holds at its peak") + ranks_table(std::array{&findings}, style) +
+            wrap("All else here is of rank 0. " + communication_text(findings), width) + '\n';
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stages_report(findings, style);
   if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);
@@ -208,6 +191,7 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
       text += heading(style, "Why it does not fit, and what is not enough") + reasons;
     text += ending(findings, style, full);
   }
+  if (const std::string others = ending_of_ranks(findings, style); !others.empty()) text += '\n' + others;
   if (findings.verification)
     text += heading(style, "Predicted against measured") + verification_report(*findings.verification, style);
   return text;

@@ -7,6 +7,7 @@
 #include "engine/bytes.h"
 #include "engine/report/plan/plan_report.h"
 #include "engine/report/plan/prediction_plan_report.h"
+#include "engine/report/plan/ranks_report.h"
 #include "engine/report/plan/verification_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
@@ -30,8 +31,8 @@ std::string changes_text(const CategoryBytes& changes) {
 }
 
 std::string duration_of(const PlanFindings& findings) {
-  if (findings.time.seconds <= 0) return "-";
-  return format_duration(findings.time.seconds * static_cast<double>(findings.total_steps));
+  if (findings.step_seconds() <= 0) return "-";
+  return format_duration(findings.step_seconds() * static_cast<double>(findings.total_steps));
 }
 
 std::string command_of_one(const PlanFindings& findings, const Style& style) {
@@ -41,6 +42,15 @@ std::string command_of_one(const PlanFindings& findings, const Style& style) {
   if (!findings.gpu_given.empty()) words.insert(words.end(), {"--gpu", findings.gpu_given});
   if (!findings.capacity_given.empty()) words.insert(words.end(), {"--capacity", findings.capacity_given});
   return pasted_command(words, style);
+}
+
+std::string ranks_of_stages(const StagePlans& plans, const Style& style) {
+  std::vector<const PlanFindings*> stages;
+  for (const StagePlan& stage : plans.stages)
+    if (stage.findings.has_ranks()) stages.push_back(&stage.findings);
+  if (stages.empty()) return "";
+  return heading(style, "What each rank holds at its peak") + ranks_table(stages, style) +
+         communication_of_stages(stages, style);
 }
 
 }  // namespace
@@ -117,16 +127,16 @@ std::string stage_plans_report(const StagePlans& plans, const Style& style, bool
                    width) +
               '\n';
   for (const StagePlan& stage : plans.stages)
-    if (stage.findings.plan.fits)
+    if (stage.findings.fits())
       for (const std::string& note : stage.findings.notes)
         text += wrap(fmt::format("Note on {}: {}", stage.findings.stage, note), width) + '\n';
-  text += heading(style, "What is new at the peak of each");
+  text += ranks_of_stages(plans, style) + heading(style, "What is new at the peak of each");
   for (const StagePlan& stage : plans.stages)
     text += "  " +
             wrap(fmt::format("{}: {}", stage.findings.stage, changes_text(stage.beyond_before)), width - 2, "    ") +
             '\n';
   for (const StagePlan& stage : plans.stages) {
-    if (stage.findings.plan.fits) continue;
+    if (stage.findings.fits()) continue;
     text += heading(style, fmt::format("Stage {}", stage.findings.stage)) + plan_report(stage.findings, style, full);
   }
   for (const StagePlan& stage : plans.stages)

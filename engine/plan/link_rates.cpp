@@ -1,0 +1,117 @@
+#include "engine/plan/link_rates.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/errors.h"
+#include "engine/ops/op_definition.h"
+
+namespace trainer {
+namespace {
+
+constexpr double nvlink_share = 20.0 / 25.0, pcie_share = 12.0 / 15.75, network_share = 12.0 / 12.5;
+constexpr double slower_if_quick = 4;
+
+/// Microseconds of a message, by both ways.
+struct Latency {
+  double whole, quick;
+};
+constexpr Latency nvlink_latency = {3.4, 0.47}, pcie_latency = {5.7, 1.0}, network_latency = {9.6, 2.7},
+                  call_latency = {8.4, 3.6};
+
+LinkRate link_of(const char* name, std::int64_t published, double share, Latency latency) {
+  return {name, share * static_cast<double>(published), 1e-6 * latency.whole, 1e-6 * latency.quick};
+}
+
+LinkRate link_within(const GpuProfile& gpu, bool all_are_alike) {
+  if (all_are_alike && gpu.nvlink > 0) return link_of("NVLink", gpu.nvlink, nvlink_share, nvlink_latency);
+  return link_of("PCIe", gpu.pcie, pcie_share, pcie_latency);
+}
+
+/// One that is not known is the slower.
+const LinkRate& slower(const LinkRate& a, const LinkRate& b) { return b.bytes_per_second < a.bytes_per_second ? b : a; }
+
+std::int64_t ranks_of_whole_node(std::int64_t num_ranks, const RankLinks& links) {
+  return links.ranks_per_node > 0 ? std::min(links.ranks_per_node, num_ranks) : num_ranks;
+}
+
+}  // namespace
+
+std::int64_t num_nodes(std::int64_t num_ranks, const RankLinks& links) {
+  const std::int64_t each = ranks_of_whole_node(num_ranks, links);
+  return (num_ranks + each - 1) / each;
+}
+
+RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_per_node) {
+  require_internal(!gpus.empty(), "ranks have GPUs");
+  RankLinks links;
+  links.ranks_per_node = ranks_per_node > 0 ? ranks_per_node : usual_gpus_per_node;
+  links.call_seconds = 1e-6 * call_latency.whole;
+  links.quick_call_seconds = 1e-6 * call_latency.quick;
+  // Where one kind of GPU ends and the next begins, within a machine.
+  bool all_are_alike = true;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const bool begins_a_node = begin % links.ranks_per_node == 0;
+    if (i > 0 && !begins_a_node && gpus[i].profile->path != gpus[i - 1].profile->path) all_are_alike = false;
+    begin += gpus[i].count;
+  }
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const GpuProfile& gpu = *gpus[i].profile;
+    const LinkRate within = link_within(gpu, all_are_alike);
+    const Latency latency = {gpu.network_latency, gpu.network_latency * network_latency.quick / network_latency.whole};
+    const LinkRate between = link_of("the network", gpu.network, network_share, latency);
+    links.within = i == 0 ? within : slower(links.within, within);
+    links.between = i == 0 ? between : slower(links.between, between);
+  }
+  return links;
+}
+
+Exchange exchange_of(const Op& op) {
+  Exchange exchange;
+  if (definition_of(op.kind).role != Role::communication) return exchange;
+  switch (op.kind) {
+    case OpKind::all_reduce: {
+      const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+      exchange = {.num_ranks = num_ranks, .sent_bytes = 0, .num_rounds = 2};
+      for (const TensorType& tensor : op.inputs)
+        exchange.sent_bytes += tensor.num_bytes() * 2 * (num_ranks - 1) / num_ranks;
+      return exchange;
+    }
+    case OpKind::broadcast:
+      exchange = {.num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks, .sent_bytes = 0, .num_rounds = 1};
+      for (const TensorType& tensor : op.inputs) exchange.sent_bytes += tensor.num_bytes();
+      return exchange;
+    default:
+      throw InternalError("internal error: of every op that communicates it is known what it sends");
+  }
+}
+
+std::optional<LinkRate> slowest_link(std::int64_t num_ranks, const RankLinks& links) {
+  if (num_ranks < 2) return std::nullopt;
+  const std::int64_t each = ranks_of_whole_node(num_ranks, links), nodes = num_nodes(num_ranks, links);
+  if ((each > 1 && !links.within.is_known()) || (nodes > 1 && !links.between.is_known())) return std::nullopt;
+  if (nodes == 1) return links.within;
+  LinkRate between = links.between;
+  between.bytes_per_second *= static_cast<double>(num_ranks - (nodes - 1) * each);
+  return each > 1 ? slower(between, links.within) : between;
+}
+
+std::optional<double> exchange_seconds(const Exchange& exchange, const RankLinks& links) {
+  if (exchange.num_ranks < 2) return 0.0;
+  const std::optional<LinkRate> slowest = slowest_link(exchange.num_ranks, links);
+  if (!slowest) return std::nullopt;
+  const std::int64_t each = ranks_of_whole_node(exchange.num_ranks, links);
+  const auto nodes = static_cast<std::uint64_t>(num_nodes(exchange.num_ranks, links));
+  const auto halvings = static_cast<double>(std::bit_width(nodes - 1));
+  const auto seconds_by = [&](double call, double within, double between, double slower) {
+    const double messages = static_cast<double>(each - 1) * within + halvings * between;
+    return call + exchange.num_rounds * messages +
+           slower * static_cast<double>(exchange.sent_bytes) / slowest->bytes_per_second;
+  };
+  return std::min(seconds_by(links.call_seconds, links.within.message_seconds, links.between.message_seconds, 1),
+                  seconds_by(links.quick_call_seconds, links.within.quick_message_seconds,
+                             links.between.quick_message_seconds, slower_if_quick));
+}
+
+}  // namespace trainer

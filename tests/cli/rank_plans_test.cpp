@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/cli/process.h"
+
+// Plans of several ranks, which need none of their devices.
+
+using namespace trainer;
+using Catch::Contains;
+
+namespace {
+
+constexpr double micro = 1e-6;
+
+struct PlansFolder : ScratchFolder {
+  PlansFolder() {
+    std::ofstream(*this / "small.yaml")
+        << "name: small\ndata: {type: synthetic, shape: [40], classes: 8, samples: 300, validation_samples: 60}\n"
+           "model: {layers: [{linear: {out: 64}}, relu, {linear: {out: 8}}]}\n"
+           "optimizer: adam\ntrain: {batch_size: 60, epochs: 2}\n";
+  }
+  std::string config() const { return *this / "small.yaml"; }
+};
+
+nlohmann::json planned(const std::vector<std::string>& words, int exit_code = 0) {
+  std::vector<std::string> all = words;
+  all.insert(all.begin(), "plan");
+  all.emplace_back("--json");
+  const ProcessResult result = run_trainer(all);
+  INFO(result.err);
+  REQUIRE(result.exit_code == exit_code);
+  return nlohmann::json::parse(result.out);
+}
+
+/// The plan of that rank among those of all.
+nlohmann::json plan_of_rank(const nlohmann::json& plan, std::int64_t rank) {
+  for (const nlohmann::json& each : plan["ranks"]["plans"]) {
+    const std::int64_t first = each["first_rank"];
+    if (rank >= first && rank < first + each["num_ranks"].get<std::int64_t>()) return each;
+  }
+  FAIL("no plan of rank " << rank);
+  return {};
+}
+
+std::int64_t num_ranks_in(const nlohmann::json& plan) {
+  std::int64_t count = 0;
+  for (const nlohmann::json& each : plan["ranks"]["plans"]) {
+    CHECK(each["first_rank"] == count);
+    count += each["num_ranks"].get<std::int64_t>();
+  }
+  return count;
+}
+
+/// Without the ends of lines.
+std::string unwrapped(const std::string& text) {
+  std::string words;
+  for (const char letter : text)
+    if (const char next = letter == '\n' ? ' ' : letter; next != ' ' || !words.ends_with(' ')) words += next;
+  return words;
+}
+
+void check_refused(std::vector<std::string> words, const std::string& sentence) {
+  words.emplace_back("-q");
+  const ProcessResult result = run_trainer(words);
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, Contains(sentence));
+  CHECK(result.out.empty());
+}
+
+}  // namespace
+
+TEST_CASE("ranks of different GPUs are each planned as on their own GPU, and all wait for the slowest") {
+  const PlansFolder folder;
+  const nlohmann::json mixed = planned({folder.config(), "--gpu", "h100*2,t4*5", "train.batch_size=58"});
+  REQUIRE(num_ranks_in(mixed) == 7);
+  double slowest = 0, computing = 0;
+  for (std::int64_t rank = 0; rank < 7; ++rank) {
+    const std::string gpu = rank < 2 ? "h100" : "t4";
+    const nlohmann::json alike = planned({folder.config(), "--gpu", gpu, "--ranks", "7", "train.batch_size=58"});
+    nlohmann::json expected = plan_of_rank(alike, rank), own = plan_of_rank(mixed, rank);
+    INFO(rank);
+    CHECK(own["gpu"] == gpu);
+    CHECK(expected["gpu"].is_null());
+    CHECK(own["capacity"] == alike["capacity"]);
+    CHECK(own["batch_size"] == (rank < 2 ? 9 : 8));  // 58 = 2 · 9 + 5 · 8
+    for (const char* key : {"fits", "peak_allocated", "peak_reserved", "compute_seconds"})
+      CHECK(own[key] == expected[key]);
+    slowest = std::max(slowest, own["compute_seconds"].get<double>());
+    computing += own["compute_seconds"].get<double>();
+  }
+  const nlohmann::json& ranks = mixed["ranks"];
+  const double step = slowest + ranks["communication_seconds"].get<double>();
+  CHECK(mixed["step_seconds"].get<double>() == Approx(step));
+  CHECK(mixed["samples_per_second"].get<double>() == Approx(58 / step));
+  CHECK(ranks["efficiency"].get<double>() == Approx(computing / 7 / step));
+  CHECK(ranks["link"] == "PCIe");
+  CHECK(ranks["nodes"] == 1);
+  CHECK(mixed["device"]["name"] == "NVIDIA H100 80GB HBM3");
+}
+
+TEST_CASE("one kind of GPU with a number is that GPU and as many ranks") {
+  const PlansFolder folder;
+  CHECK(planned({folder.config(), "--gpu", "t4*3"}) == planned({folder.config(), "--gpu", "t4", "--ranks", "3"}));
+  CHECK(planned({folder.config(), "--gpu", "t4*1"}) == planned({folder.config(), "--gpu", "t4"}));
+  CHECK(planned({folder.config(), "--gpu", "t4*3", "--ranks", "3"}) ==
+        planned({folder.config(), "--gpu", "t4*3", "parallel.data=3"}));
+}
+
+TEST_CASE("numbers of GPUs that cannot be are refused, each with what to write") {
+  const PlansFolder folder;
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& sentence) {
+    std::vector<std::string> words = {"plan", folder.config()};
+    words.insert(words.end(), more.begin(), more.end());
+    check_refused(words, sentence);
+  };
+  refused({"--gpu", "h100*4,t4"}, "'t4' has no number behind it, and others have; write t4*1, or give no numbers");
+  for (const char* gpu : {"h100*0", "h100*", "h100*x", "h100*-1", "h100*2x", "*3", "h100*65537"})
+    refused({"--gpu", gpu}, "write the name of a GPU and how many there are, 1 to 65536, such as h100*4");
+  refused({"--gpu", "h100*40000,t4*40000"}, "is 80000 GPUs, and there may be 65536");
+  refused({"--gpu", "h10*4"}, "unknown GPU profile 'h10'; did you mean 'h100'?");
+  refused({"--gpu", "h100*2,t4*2", "--ranks", "3"}, "--gpu 'h100*2,t4*2' is 4 GPUs, and --ranks 3; leave one");
+  refused({"--gpu", "h100*4", "--ranks", "1"}, "is 4 GPUs, and --ranks 1");
+  refused({"--gpu", "h100*4", "parallel.data=2"}, "and parallel.data is 2; write parallel.data=4 behind");
+  refused({"--gpu", "h100*1", "parallel.data=2"}, "is 1 GPU, and parallel.data is 2");
+  refused({"--gpu", "h100*2", "--verify"}, "--verify runs one process");
+  refused({"--gpu", "h100*2", "--predict", "4"}, "--generate and --predict plan one process");
+  refused({"--gpu", "h100*2", "--capacity", "1GiB,2GiB"}, "plans every rank for one --capacity");
+  refused({"--gpu", "h100*61"}, "61 ranks share a batch, and train.batch_size is 60");
+  refused({"--ranks", "61"}, "61 ranks share a batch, and train.batch_size is 60");
+  const std::string elsewhere = "--gpu 'h100*2' gives a number of GPUs, which only ";
+  check_refused({"fit", folder.config(), "--gpu", "h100*2"}, elsewhere);
+  check_refused({"sweep", folder.config(), "seed=1,2", "--plan-only", "--gpu", "h100*2"}, elsewhere);
+}
+
+TEST_CASE(
+    "where ranks on another GPU than rank 0 do not fit, the plan says which, exits with 4, and tells how to go on") {
+  const std::vector<std::string> words = {"configs/cifar10_resnet18.yaml", "train.batch_size=50000", "--gpu",
+                                          "h100*4,t4*4"};
+  const nlohmann::json plan = planned(words, 4);
+  CHECK(plan["fits"] == false);
+  CHECK(plan_of_rank(plan, 0)["fits"] == true);
+  CHECK(plan_of_rank(plan, 3)["gpu"] == "h100");
+  const nlohmann::json failing = plan_of_rank(plan, 4);
+  CHECK(failing["fits"] == false);
+  CHECK(failing["peak_reserved"] > failing["capacity"]);
+  std::vector<std::string> all = words;
+  all.insert(all.begin(), "plan");
+  const ProcessResult told = run_trainer(all);
+  CHECK(told.exit_code == 4);
+  CHECK_THAT(told.out, Contains("Does not fit on every rank: ranks 4 to 7 (t4) would reserve "));
+  CHECK_THAT(told.out, Contains("What would fit there, were all ranks on a t4:\n"));
+  CHECK_THAT(told.out, Contains("parallel.data=8 --gpu t4\n"));
+}
+
+TEST_CASE("what ranks of GPUs tell each other takes bytes over the links' rate and their latencies") {
+  const PlansFolder folder;
+  const nlohmann::json two = planned({folder.config(), "--gpu", "h100", "--ranks", "2"});
+  const nlohmann::json& ranks = two["ranks"];
+  const std::int64_t bytes = ranks["communicated_bytes"];
+  const std::int64_t gradients = 4 * (40 * 64 + 64 + 64 * 8 + 8);
+  const std::int64_t statistics = bytes - gradients;  // of two ranks, 2 · 1/2 of them
+  REQUIRE(statistics > 0);
+  REQUIRE(statistics < 512);
+  CHECK(ranks["link"] == "NVLink");
+  const auto seconds_of = [](double num_bytes) {
+    const double rate = 0.8 * 450e9;
+    return std::min((8.4 + 2 * 3.4) * micro + num_bytes / rate, (3.6 + 2 * 0.47) * micro + 4 * num_bytes / rate);
+  };
+  CHECK(ranks["communication_seconds"].get<double>() ==
+        Approx(seconds_of(static_cast<double>(gradients)) + seconds_of(static_cast<double>(statistics))).epsilon(1e-9));
+  const double alone = plan_of_rank(two, 0)["compute_seconds"];
+  CHECK(ranks["efficiency"].get<double>() ==
+        Approx(alone / (alone + ranks["communication_seconds"].get<double>())).epsilon(1e-9));
+}
+
+TEST_CASE("eight GPUs stand on a machine where parallel.ranks_per_node does not say otherwise") {
+  const PlansFolder folder;
+  const auto ranks_of = [&](const std::string& gpu, std::vector<std::string> more) {
+    more.insert(more.begin(), {folder.config(), "--gpu", gpu, "--ranks", "16"});
+    return planned(more)["ranks"];
+  };
+  CHECK(ranks_of("h100", {})["nodes"] == 2);
+  const nlohmann::json one = ranks_of("h100", {"parallel.ranks_per_node=16"});
+  CHECK(one["nodes"] == 1);
+  CHECK(one["link"] == "NVLink");
+  const nlohmann::json each = ranks_of("h100", {"parallel.ranks_per_node=1"});
+  CHECK(each["nodes"] == 16);
+  CHECK(each["link"] == "the network");
+  CHECK(each["communication_seconds"] > one["communication_seconds"]);
+  // No figure is made up where none is published.
+  const nlohmann::json unknown = ranks_of("t4", {});
+  for (const char* key : {"communication_seconds", "link", "efficiency"}) CHECK(unknown[key].is_null());
+  CHECK(ranks_of("t4", {"parallel.ranks_per_node=16"})["link"] == "PCIe");
+  const ProcessResult told = run_trainer({"plan", folder.config(), "--gpu", "t4", "--ranks", "16"});
+  CHECK_THAT(unwrapped(told.out),
+             Contains("the ranks are on 2 machines, and a GPU's profile does not say links.network."));
+}
+
+TEST_CASE("of ranks on CPUs the time on the wire is not known, and said") {
+  const PlansFolder folder;
+  const nlohmann::json plan = planned({folder.config(), "device.type=cpu", "--ranks", "4"});
+  for (const char* key : {"communication_seconds", "link", "efficiency"}) CHECK(plan["ranks"][key].is_null());
+  CHECK(plan["ranks"]["nodes"] == 1);
+  CHECK(plan["step_seconds"] == plan_of_rank(plan, 0)["compute_seconds"]);
+  const ProcessResult told = run_trainer({"plan", folder.config(), "device.type=cpu", "--ranks", "4"});
+  CHECK_THAT(unwrapped(told.out), Contains("left out of the time of a step: how fast ranks on CPUs reach one another "
+                                           "was not measured."));
+  // A machine that holds fewer of them has more memory for each.
+  const nlohmann::json fewer =
+      planned({folder.config(), "device.type=cpu", "--ranks", "4", "parallel.ranks_per_node=2"});
+  CHECK(fewer["ranks"]["nodes"] == 2);
+  CHECK(fewer["capacity"].get<double>() > 1.5 * plan["capacity"].get<double>());
+}
+
+TEST_CASE("stages of several ranks tell what each rank holds in each, as the plan of a stage alone does") {
+  const std::vector<std::string> ranks = {"--ranks", "3", "--capacity", "200MiB"};
+  std::vector<std::string> words = {"configs/stages.yaml"};
+  words.insert(words.end(), ranks.begin(), ranks.end());
+  const nlohmann::json all = planned(words);
+  REQUIRE(all["stages"].size() == 3);
+  for (const nlohmann::json& stage : all["stages"]) {
+    std::vector<std::string> alone = words;
+    alone.insert(alone.end(), {"--stage", stage["stage"].get<std::string>()});
+    CHECK(stage["ranks"] == planned(alone)["ranks"]);
+  }
+  words.insert(words.begin(), "plan");
+  const std::string told = run_trainer(words).out;
+  CHECK_THAT(told, Contains("What each rank holds at its peak\n  stage     ranks   batch"));
+  for (const char* stage : {"  head      rank 0", "  finetune  rank 0", "  larger    rank 0"})
+    CHECK_THAT(told, Contains(stage));
+  CHECK_THAT(unwrapped(told), Contains("To each update every one of the 3 ranks sends, and receives as much: "));
+}
+
+TEST_CASE("stages that keep the cache of the one before plan each rank with its own") {
+  const PlansFolder folder;
+  std::ofstream(folder / "staged.yaml") << "extends: small.yaml\nstages:\n  - name: one\n    train: {batch_size: 61}\n"
+                                           "  - name: two\n    purge: false\n    train: {batch_size: 59}\n";
+  const nlohmann::json all = planned({folder / "staged.yaml", "--gpu", "t4*2"});
+  const nlohmann::json alone = planned({folder / "staged.yaml", "--gpu", "t4*2", "--stage", "two"});
+  CHECK(all["stages"][1]["ranks"] == alone["ranks"]);
+}
+
+TEST_CASE("targets that are compared with ranks say that they are of rank 0, whose plan they are") {
+  const PlansFolder folder;
+  const nlohmann::json compared = planned({folder.config(), "--gpu", "t4,h100", "--ranks", "7"});
+  REQUIRE(compared["targets"].size() == 2);
+  for (const nlohmann::json& target : compared["targets"]) {
+    const nlohmann::json one = planned({folder.config(), "--gpu", target["target"].get<std::string>(), "--ranks", "7"});
+    CHECK(target["peak_reserved"] == one["peak_reserved"]);
+    CHECK(target["step_seconds"] == one["step_seconds"]);
+  }
+  CHECK_THAT(compared["notes"].dump(), Contains("7 ranks share each batch; this is of rank 0"));
+}
