@@ -25,7 +25,8 @@ namespace {
 struct FitArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity, max, keep = "batch", write;
-  std::int64_t pick = 0;  ///< 0: the fastest
+  std::int64_t pick = 0;       ///< 0: the fastest
+  std::int64_t num_ranks = 0;  ///< --ranks; 0: not given
   bool json = false, quiet = false, overwrite = false;
 };
 
@@ -69,7 +70,8 @@ FitFindings find(const FitArguments& arguments) {
   }
 }
 
-ExitCode fit(const FitArguments& arguments) {
+ExitCode fit(FitArguments arguments) {
+  add_ranks(arguments.experiment, arguments.num_ranks);
   const FitFindings findings = find(arguments);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)
@@ -106,6 +108,9 @@ void add_fit_command(CLI::App& app, Action& action) {
           ->type_name("KEY[=RANGE]");
   command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090")
       ->type_name("PROFILE");
+  command->add_option("--ranks", arguments->num_ranks, "For N processes that train together: parallel.data=N")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, most_ranks));
   command->add_option("--capacity", arguments->capacity, "Memory to fit into, such as 2GiB")->type_name("SIZE");
   command
       ->add_option("--keep", arguments->keep,

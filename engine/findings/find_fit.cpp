@@ -79,7 +79,7 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
     allowed = {*least, *most};
     if (!highest) highest = *most;
   }
-  const std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
+  std::int64_t lowest = searched.lowest.value_or(std::max<std::int64_t>(allowed.lowest, 1));
   const auto load_with = [&](std::int64_t value) {
     std::vector<std::string> overrides = request.overrides;
     overrides.push_back(fmt::format("{}{}={}", experiment.override_prefix, searched.key, value));
@@ -106,6 +106,7 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
     }
   };
   const bool is_batch = searched.key == "train.batch_size";
+  if (is_batch && !searched.lowest) lowest = std::max(lowest, experiment.parallel.data);
   if (is_batch && lowest > data.num_train)
     throw ConfigError(fmt::format("--max '{}': the data set has {} training samples, and no batch has more; write {}",
                                   request.max, data.num_train, fmt::format("{}=1..{}", searched.key, data.num_train)));
@@ -200,6 +201,8 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   findings.capacity_origin = target.capacity.origin;
   findings.notes = target.notes;
   findings.outside_allocator = target.device->outside_allocator();
+  findings.num_ranks = experiment.parallel.data;
+  findings.knows_links = findings.num_ranks == 1 || slowest_link(findings.num_ranks, target.rates.links).has_value();
   findings.rates = target.rates.origin;
   findings.rates_source = target.rates.source;
   Planner planner(*target.device, target.rates, request.watch);

@@ -42,6 +42,8 @@ struct FitFindings {
   std::int64_t effective_batch = 0;              ///< samples of an update, which the choices keep
   std::int64_t batch_size = 0;                   ///< as it is; 0: its largest value is sought, or auto stands for it
   std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number
+  std::int64_t num_ranks = 1;                    ///< that share each batch; bytes are of rank 0
+  bool knows_links = true;                       ///< between them: else no time has in it that they wait for each other
   bool as_is_fits = false;
   std::int64_t as_is_peak = 0;  ///< of the experiment as it is; 0: it cannot be planned
   MachineRates::Origin rates = MachineRates::Origin::assumed;

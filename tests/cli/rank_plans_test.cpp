@@ -241,6 +241,62 @@ TEST_CASE("stages that keep the cache of the one before plan each rank with its 
   CHECK(all["stages"][1]["ranks"] == alone["ranks"]);
 }
 
+TEST_CASE("fit of several ranks keeps the samples of all, tells rank 0's bytes, and its choices are planned the same") {
+  const PlansFolder folder;
+  const std::vector<std::string> device = {"device.type=cpu", "device.threads=1"};
+  const auto fitted = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"fit", folder.config(), "--ranks", "4", "--json"};
+    words.insert(words.end(), device.begin(), device.end());
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = run_trainer(words);
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    return nlohmann::json::parse(result.out);
+  };
+  const auto plan_with = [&](const std::vector<std::string>& set, const std::string& capacity, int exit_code = 0) {
+    std::vector<std::string> words = {folder.config(), "--ranks", "4", "--capacity", capacity};
+    words.insert(words.end(), device.begin(), device.end());
+    words.insert(words.end(), set.begin(), set.end());
+    return planned(words, exit_code);
+  };
+  const nlohmann::json unbounded = plan_with({"train.batch_size=300"}, "1GiB");
+  const std::string capacity = std::to_string(unbounded["peak_reserved"].get<std::int64_t>() * 9 / 10);
+  const nlohmann::json fit = fitted({"--capacity", capacity, "train.batch_size=300"});
+  CHECK(fit["ranks"] == 4);
+  CHECK(fit["samples_per_update"] == 300);
+  CHECK(fit["as_is"]["peak_reserved"] >= unbounded["peak_allocated"]);
+  REQUIRE(fit["choices"].size() > 0);
+  for (const nlohmann::json& choice : fit["choices"]) {
+    std::vector<std::string> set = {"train.batch_size=300"};
+    for (const nlohmann::json& word : choice["set"]) set.push_back(word);
+    const nlohmann::json plan = plan_with(set, capacity);
+    INFO(choice["set"]);
+    CHECK(plan["fits"] == true);
+    CHECK(plan["peak_reserved"] == choice["peak_reserved"]);
+    CHECK(plan["batch_size"] >= 4);
+  }
+  const nlohmann::json maximum = fitted({"--capacity", capacity, "--max", "train.batch_size"})["maximum"];
+  const std::int64_t value = maximum["value"];
+  CHECK(maximum["lowest"] == 4);
+  CHECK(plan_with({"train.batch_size=" + std::to_string(value)}, capacity)["fits"] == true);
+  CHECK(value >= 4);
+  if (value < 300) CHECK(plan_with({"train.batch_size=" + std::to_string(value + 1)}, capacity, 4)["fits"] == false);
+  const ProcessResult told = run_trainer({"fit", folder.config(), "--ranks", "4", "--gpu", "h100"});
+  CHECK_THAT(unwrapped(told.out), Contains("4 ranks share each batch, and the samples of an update and of a batch are "
+                                           "those of all; what is reserved is that of rank 0"));
+}
+
+TEST_CASE("a configuration with ranks is fitted as with --ranks") {
+  const PlansFolder folder;
+  const auto fit = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"fit", folder.config(), "--json", "--gpu", "t4", "--capacity", "300KiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return nlohmann::json::parse(run_trainer(words).out);
+  };
+  CHECK(fit({"--ranks", "3"}) == fit({"parallel.data=3"}));
+  CHECK(fit({"--ranks", "3"})["as_is"]["peak_reserved"] < fit({})["as_is"]["peak_reserved"]);
+}
+
 TEST_CASE("targets that are compared with ranks say that they are of rank 0, whose plan they are") {
   const PlansFolder folder;
   const nlohmann::json compared = planned({folder.config(), "--gpu", "t4,h100", "--ranks", "7"});

@@ -107,6 +107,8 @@ class PrintedCommands(unittest.TestCase):
         self.check(["plan", "configs/quickstart.yaml", "--capacity", "4MiB"])
         self.check(["plan", "configs/quickstart.yaml", "--capacity", "4MiB,8MiB"], codes=(4,))
         self.check(["plan", "configs/mnist_cnn.yaml", "train.batch_size=50000", "--gpu", "t4,h100"], codes=(0, 4))
+        self.check(["plan", "configs/cifar10_resnet18.yaml", "train.batch_size=50000", "--gpu", "h100*4,t4*4"], codes=(4,))
+        self.check(["plan", "configs/stages.yaml", "--gpu", "h100*2,t4*2"])
         self.check(["check", *TOO_LARGE], codes=(4,))
         self.check(["summary", "configs/quickstart.yaml"])
 
@@ -122,6 +124,7 @@ class PrintedCommands(unittest.TestCase):
     def test_what_fits(self):
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB"])
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB", "--max", "train.batch_size"])
+        self.check(["fit", "configs/quickstart.yaml", "--capacity", "3MiB", "--ranks", "2", "train.batch_size=256"])
         self.check(["fit", "configs/quickstart.yaml", "--capacity", "8MiB", "--write", "it fits.yaml"], codes=(0, 6),
                    least=2)
 

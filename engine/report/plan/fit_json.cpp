@@ -77,6 +77,7 @@ std::string fit_json(const FitFindings& findings) {
                {"profile", findings.profile.empty() ? Json(nullptr) : Json(findings.profile)},
                {"capacity", findings.capacity},
                {"capacity_from", findings.capacity_origin},
+               {"ranks", findings.num_ranks},
                {"notes", findings.notes}};
   if (findings.maximum) {
     json["maximum"] = maximum_of(*findings.maximum);

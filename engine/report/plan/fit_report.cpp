@@ -232,6 +232,15 @@ std::string fit_report(const FitFindings& findings, const Style& style) {
   if (!findings.profile.empty())
     text += fit_paragraph(
         fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile), style);
+  if (findings.num_ranks > 1)
+    text +=
+        fit_paragraph(fmt::format("{} share each batch, and the samples of an update and of a batch are those of all; "
+                                  "what is reserved is that of rank 0, which has no smaller part than another.{}",
+                                  format_number_of(findings.num_ranks, "rank"),
+                                  findings.knows_links || findings.maximum
+                                      ? ""
+                                      : " How long they wait for each other is not known, and no time has it in it."),
+                      style);
   for (const std::string& note : findings.notes)
     text += paint(style, Ink::yellow, wrap("Note: " + note, width_of(style))) + '\n';
   text += '\n';
