@@ -11,6 +11,7 @@
 #include "engine/plan/cost_model.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/plan/step_routines.h"
 #include "engine/program/routine_walk.h"
 
 namespace trainer {
@@ -26,13 +27,21 @@ Experiment of_rank(const Experiment& asked, std::int64_t rank) {
   return experiment;
 }
 
-/// Ranks from one of these to the next have parts of the same sizes: Note [Parts of a batch] in engine/batch_part.h.
-std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDescription& data) {
+/// Ranks from one of these to the next have parts of the same sizes: Notes [Parts of a batch] in engine/batch_part.h,
+/// and [Parts of tensors] in engine/ops/rank_parts.h.
+std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDescription& data, const Program& program) {
   const RunSchedule schedule(settled, data);
   std::set<std::int64_t> begins = {0};
   for (const std::int64_t batch :
        {schedule.batch_size(), schedule.odd_batch_size(), schedule.eval_batch_size(), schedule.odd_eval_batch_size()})
     begins.insert(batch % settled.parallel.data);
+  if (settled.parallel.shard == Shard::none) return begins;
+  for (const Parameter& parameter : program.parameters) {
+    const std::int64_t count = parameter.type.num_elements();
+    const std::int64_t size = rank_part(count, settled.parallel.data, 0).count;
+    for (const std::int64_t begin : {count / size, (count + size - 1) / size})  // the shorter part, and the empty ones
+      if (begin < settled.parallel.data) begins.insert(begin);
+  }
   return begins;
 }
 
@@ -56,12 +65,26 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
           .compute_seconds = predict_step_time(compiled.program, compiled.schedule, of_one).seconds};
 }
 
+/// Whether two ranks that follow each other, with parts of other sizes, come to the same.
+bool hold_alike(const RankPlan& a, const RankPlan& b) {
+  return a.gpu == b.gpu && a.capacity == b.capacity && a.batch_size == b.batch_size && a.fits == b.fits &&
+         a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved;
+}
+
+/// Calls `visit(exchange, times)` for what is told in the first update and its micro-batches.
+template <typename Visit>
+void for_each_exchange(const Program& program, const RunSchedule& schedule, Visit&& visit) {
+  for_each_first_step_routine(program, schedule, [&](const Routine& routine, double times) {
+    for_each_call(program, routine, [&](const OpCall& call) { visit(exchange_of(call.op), times); });
+  });
+}
+
 /// Of an update; nothing where a link that it takes is not known.
-std::optional<double> update_seconds(const Program& program, const RankLinks& links) {
+std::optional<double> update_seconds(const Program& program, const RunSchedule& schedule, const RankLinks& links) {
   std::optional<double> seconds = 0;
-  for_each_call(program, program.update, [&](const OpCall& call) {
-    const std::optional<double> of_call = exchange_seconds(exchange_of(call.op), links);
-    seconds = seconds && of_call ? std::optional(*seconds + *of_call) : std::nullopt;
+  for_each_exchange(program, schedule, [&](const Exchange& exchange, double times) {
+    const std::optional<double> once = exchange_seconds(exchange, links);
+    seconds = seconds && once ? std::optional(*seconds + times * *once) : std::nullopt;
   });
   return seconds;
 }
@@ -103,7 +126,7 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
   RankFindings findings;
   const std::int64_t num_ranks = asked.parallel.data;
   if (num_ranks == 1) return findings;
-  std::set<std::int64_t> begins = begins_of_parts(asked, data);
+  std::set<std::int64_t> begins = begins_of_parts(asked, data, program);
   std::int64_t end_of_targets = 0;
   for (const TargetOfRanks& each : targets) {
     begins.insert(end_of_targets);
@@ -117,17 +140,26 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     RankPlan plan = plan_rank(asked, *begin, data, *target->target);
     plan.num_ranks = (std::next(begin) == begins.end() ? num_ranks : *std::next(begin)) - *begin;
     plan.gpu = target->gpu;
+    if (!findings.plans.empty() && hold_alike(findings.plans.back(), plan)) {
+      RankPlan& before = findings.plans.back();
+      before.num_ranks += plan.num_ranks;
+      before.compute_seconds = std::max(before.compute_seconds, plan.compute_seconds);
+      continue;
+    }
     findings.plans.push_back(std::move(plan));
   }
-  findings.communicated_bytes = communicated_bytes(program);
+  const RunSchedule schedule(asked, data);
+  findings.communicated_bytes = communicated_bytes(program, schedule);
   findings.links = links;
-  findings.communication_seconds = update_seconds(program, links);
+  findings.communication_seconds = update_seconds(program, schedule, links);
   return findings;
 }
 
-std::int64_t communicated_bytes(const Program& program) {
+std::int64_t communicated_bytes(const Program& program, const RunSchedule& schedule) {
   std::int64_t num_bytes = 0;
-  for_each_call(program, program.update, [&](const OpCall& call) { num_bytes += exchange_of(call.op).sent_bytes; });
+  for_each_exchange(program, schedule, [&](const Exchange& exchange, double times) {
+    num_bytes += static_cast<std::int64_t>(times) * exchange.sent_bytes;
+  });
   return num_bytes;
 }
 

@@ -14,7 +14,7 @@
 
 namespace trainer {
 
-/// What some ranks, which follow each other, hold each: their devices are alike and their parts of the same sizes.
+/// What some ranks, which follow each other, hold each: their devices are alike, and what each holds at most.
 struct RankPlan {
   std::int64_t first_rank = 0, num_ranks = 1;
   std::string gpu;  ///< as --gpu took it where ranks have different ones; empty: the device of them all
@@ -55,7 +55,8 @@ struct RankFindings {
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
                         const Program& program, const RankLinks& links);
 
-/// Bytes that a rank sends in an update, and as many that it receives; 0 where there is one rank.
-std::int64_t communicated_bytes(const Program& program);
+/// Bytes that a rank sends in an update and its micro-batches, and about as many that it receives; 0 where there is one
+/// rank.
+std::int64_t communicated_bytes(const Program& program, const RunSchedule& schedule);
 
 }  // namespace trainer

@@ -82,6 +82,18 @@ Exchange exchange_of(const Op& op) {
       exchange = {.num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks, .sent_bytes = 0, .num_rounds = 1};
       for (const TensorType& tensor : op.inputs) exchange.sent_bytes += tensor.num_bytes();
       return exchange;
+    case OpKind::reduce_scatter: {
+      const auto& attributes = attributes_of<RankPartsAttributes>(op);
+      exchange = {.num_ranks = attributes.num_ranks, .sent_bytes = 0, .num_rounds = 1};
+      for (std::size_t i = 0; i < op.inputs.size(); ++i)  // all but the own parts
+        exchange.sent_bytes +=
+            (i < static_cast<std::size_t>(attributes.num_tensors) ? 1 : -1) * op.inputs[i].num_bytes();
+      return exchange;
+    }
+    case OpKind::all_gather:
+      exchange = {.num_ranks = attributes_of<RankPartsAttributes>(op).num_ranks, .sent_bytes = 0, .num_rounds = 1};
+      for (const TensorType& part : op.inputs) exchange.sent_bytes += (exchange.num_ranks - 1) * part.num_bytes();
+      return exchange;
     default:
       throw InternalError("internal error: of every op that communicates it is known what it sends");
   }
