@@ -50,6 +50,14 @@ def draw_optimizer(random, kind):
     return options
 
 
+def state_of(optimizer, model):
+    """The optimizer's state by the names that a checkpoint has for it."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return {f"{names[parameter]}.{name}": state[key].double().numpy().copy()
+            for parameter, state in optimizer.state.items() for key, name in STATE_NAMES.items()
+            if state.get(key) is not None}
+
+
 class Twin(part_networks.Twin):
     """The run in PyTorch, updates and all."""
 
@@ -66,7 +74,6 @@ class Twin(part_networks.Twin):
         inputs, targets = self.tensors("train", dtype, noise)
         found, norms = {}, []
         model.train()
-        names = {parameter: name for name, parameter in model.named_parameters()}
         for step, update in enumerate(self.updates, 1):
             optimizer.zero_grad(set_to_none=True)
             found[f"step {step} loss"] = np.array(training.accumulate(model, self.loss, inputs, targets, update))
@@ -76,10 +83,7 @@ class Twin(part_networks.Twin):
                 noise.of_tensors(model)
             for name, array in training.state_arrays(model).items():
                 found[f"step {step} {name}"] = array
-        for parameter, state in optimizer.state.items():
-            for key, name in STATE_NAMES.items():
-                if state.get(key) is not None:
-                    found[f"{names[parameter]}.{name}"] = state[key].double().numpy().copy()
+        found.update(state_of(optimizer, model))
         self.norms = norms if dtype == torch.float64 and not noise else self.norms
         return found
 
