@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Runs trainer's ranks and PyTorch's DistributedDataParallel over gloo in turn, each rank a process with one thread on its
-part of the same batch: samples a second and the memory of a rank. Writes scripts/results/ranks_<date>.json.
+"""Runs trainer's ranks and PyTorch's over gloo in turn, each rank a process with one thread on its part of the same batch:
+samples a second and the memory of a rank. Writes scripts/results/ranks_<date>.json, with --shard ranks_shard_<date>.json.
 
-Repetitions alternate, every second time in the other order; ratios are of the runs beside each other, their median shown.
+Ranks that each hold the model stand beside DistributedDataParallel; with --shard optimizer beside that with a
+ZeroRedundancyOptimizer, with --shard parameters beside FSDP2. The first losses of both must then be those of ranks that each
+hold the model, of the same program. Repetitions alternate, every second time in the other order; ratios are of the runs beside
+each other, their median shown.
 """
 import argparse
 import datetime
+import functools
 import json
+import os
 import platform
 import socket
 import statistics
@@ -14,30 +19,35 @@ import tempfile
 
 import bench_cpu
 from bench_cpu import MIB, PYTHON, RESULTS, ROOT, TRAINER, RunFailed, run_process
+from losses import largest_difference
 
 NETWORKS = ("mlp", "cnn", "resnet18", "gpt_mini")
 SPEED_GOAL, MEMORY_GOAL = 1.3, 0.6
+PEERS = {"none": "torch DDP", "optimizer": "torch DDP + ZeRO", "parameters": "torch FSDP2"}
+LOSS_TOLERANCE = 1e-4
 
 
 class Ranks:
     name = "trainer"
 
-    def __init__(self, network, num_ranks):
-        self.network, self.num_ranks = network, num_ranks
+    def __init__(self, network, num_ranks, shard):
+        self.network, self.num_ranks, self.shard = network, num_ranks, shard
         self.warmup = bench_cpu.NETWORKS[network][1]
-        self.step_seconds = self.run(self.warmup + 5)["step_seconds"]
+        self.first = self.run(self.warmup + 3)
+        self.step_seconds = self.first["step_seconds"]
 
     def run(self, num_steps):
         with tempfile.TemporaryDirectory() as folder:
             output, _ = run_process(
                 [str(TRAINER), "run", f"configs/bench/{self.network}.yaml", "--json", "--ranks", str(self.num_ranks),
-                 "device.threads=1", f"train.steps={num_steps}", f"output={folder}/run"], {"OMP_NUM_THREADS": "1"})
+                 f"parallel.shard={self.shard}", "device.threads=1", f"train.steps={num_steps}", f"output={folder}/run"], {"OMP_NUM_THREADS": "1"})
             ends = [json.loads(output.splitlines()[-1])]
             for rank in range(1, self.num_ranks):
                 with open(f"{folder}/run/ranks/{rank}/events.jsonl", encoding="utf-8") as told:
                     ends.append(json.loads(told.read().splitlines()[-1]))
         events = [json.loads(line) for line in output.splitlines()]
-        steps = [event for event in events if event["event"] == "step"][self.warmup:]
+        told = [event for event in events if event["event"] == "step"]
+        steps = told[self.warmup:]
         seconds = [event["step_seconds"] for event in steps]
         peaks = [end["peak_resident"] for end in ends]
         programs = [next(part["bytes"] for part in end["process"]["parts"] if part["name"] == "program and libraries")
@@ -46,22 +56,20 @@ class Ranks:
                 "step_seconds": sum(seconds) / len(seconds), "best_step_seconds": min(seconds),
                 "peak_bytes": max(peaks),
                 "above_import_bytes": max(peak - program for peak, program in zip(peaks, programs)),
-                "parameters": next(event["parameters"] for event in events if event["event"] == "start")}
+                "parameters": next(event["parameters"] for event in events if event["event"] == "start"),
+                "losses": [event["loss"] for event in told[:self.warmup]]}
 
     def repetition(self, seconds):
         return self.run(self.warmup + max(3, round(seconds / self.step_seconds)))
 
 
-class DataParallel:
-    name = "torch DDP"
-
-    def __init__(self, network, num_ranks):
-        self.network, self.num_ranks = network, num_ranks
+class TorchRanks:
+    def __init__(self, network, num_ranks, shard, options=None):
+        self.network, self.num_ranks, self.shard, self.name = network, num_ranks, shard, PEERS[shard]
         self.warmup = bench_cpu.NETWORKS[network][1]
-        self.options = []
-        if network not in bench_cpu.WITHOUT_LAYOUTS:  # the faster of the two
-            speeds = [self.run(1.5, options)["samples_per_second"] for options in ([], ["--channels-last"])]
-            self.options = ["--channels-last"] if speeds[1] > speeds[0] else []
+        layouts = [[], ["--channels-last"]] if network not in bench_cpu.WITHOUT_LAYOUTS else [[]]
+        tried = [(self.run(1.5, chosen), chosen) for chosen in (layouts if options is None else [list(options)])]
+        self.first, self.options = max(tried, key=lambda one: one[0]["samples_per_second"])  # the faster layout
 
     def run(self, seconds, options):
         with socket.socket() as free:
@@ -69,54 +77,91 @@ class DataParallel:
             port = free.getsockname()[1]
         output, _ = run_process(
             [str(PYTHON), str(ROOT / "scripts" / "bench_ranks_torch.py"), self.network, f"--ranks={self.num_ranks}",
-             f"--port={port}", f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *options], {"OMP_NUM_THREADS": "1"})
+             f"--shard={self.shard}", f"--port={port}", f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *options],
+            {"OMP_NUM_THREADS": "1"})
         return json.loads(output.splitlines()[-1])
 
     def repetition(self, seconds):
         return self.run(seconds, self.options)
 
 
-def measure(network, num_ranks, repetitions, seconds, num_busy):
-    competitors = [Ranks(network, num_ranks), DataParallel(network, num_ranks)]
+@functools.cache
+def first_losses(kind, network, num_ranks, *options):
+    """Of ranks that each hold the model."""
+    return kind(network, num_ranks, "none", *options).first["losses"]
+
+
+def loss_difference(competitor, *options):
+    """Of a competitor's first losses from those of ranks that each hold the model."""
+    losses = competitor.first["losses"]
+    whole = first_losses(type(competitor), competitor.network, competitor.num_ranks, *options)
+    difference = largest_difference(losses, whole)
+    if difference > LOSS_TOLERANCE:
+        raise RunFailed(f"{competitor.name} trains {competitor.network} to other losses where ranks share the model: "
+                        f"{losses}, not {whole}")
+    return difference
+
+
+def measure(network, num_ranks, shard, repetitions, seconds, num_busy):
+    competitors = [Ranks(network, num_ranks, shard), TorchRanks(network, num_ranks, shard)]
+    ours, theirs = competitors
+    found = {"options": theirs.options}
+    if shard != "none":
+        found["loss_difference"] = {ours.name: loss_difference(ours),
+                                    theirs.name: loss_difference(theirs, tuple(theirs.options))}
     if num_busy:
         competitors = [bench_cpu.Beside(competitor, num_busy) for competitor in competitors]
     runs = {competitor.name: [] for competitor in competitors}
     for number in range(repetitions):
         for competitor in competitors if number % 2 == 0 else reversed(competitors):
             runs[competitor.name].append(competitor.repetition(seconds))
-    ours, theirs = runs["trainer"], runs["torch DDP"]
+    ours, theirs = runs.values()
     if ours[0]["parameters"] != theirs[0]["parameters"]:
         raise RunFailed(f"the programs do not train the same {network}")
 
     def ratio(key):
         return statistics.median(a[key] / b[key] for a, b in zip(ours, theirs))
 
-    return {"runs": runs, "speed": ratio("samples_per_second"), "memory": ratio("peak_bytes"),
-            "memory_above_import": ratio("above_import_bytes")}
+    return {**found, "runs": runs, "speed": ratio("samples_per_second"),
+            "memory": ratio("peak_bytes"), "memory_above_import": ratio("above_import_bytes")}
+
+
+def measure_all(arguments, shard):
+    """Network by network: its name, and what was found."""
+    print(f"{arguments.ranks} ranks of one thread, shard: {shard}, trainer over {PEERS[shard]} (gloo), the median of "
+          f"{arguments.repetitions} pairs\nnetwork     speed  memory of a rank, both above what is there before the model\n"
+          f"goal      ≥ {SPEED_GOAL:.2f}  ≤ {MEMORY_GOAL:.2f}", flush=True)
+    for network in arguments.networks:
+        found = measure(network, arguments.ranks, shard, arguments.repetitions, arguments.seconds, arguments.busy)
+        held = [statistics.median(run["above_import_bytes"] for run in runs) / MIB for runs in found["runs"].values()]
+        print(f"{network:<10} {found['speed']:6.2f}  {found['memory_above_import']:.2f}  ({held[0]:.0f} of {held[1]:.0f} MiB)",
+              flush=True)
+        yield network, found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=NETWORKS)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--shard", choices=[level for level in PEERS if level != "none"], action="append", metavar="LEVEL",
+                        help="optimizer or parameters, also both: ranks that share the model")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="beside N processes that keep a core busy each")
     arguments = parser.parse_args()
     results = {"date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
-               "ranks": arguments.ranks, "busy": arguments.busy, "networks": {}}
-    print(f"{arguments.ranks} ranks of one thread, trainer over PyTorch's DDP (gloo), the median of "
-          f"{arguments.repetitions} pairs\nnetwork     speed  memory of a rank, both above what is there before the model\n"
-          f"goal      ≥ {SPEED_GOAL:.2f}  ≤ {MEMORY_GOAL:.2f}")
-    for network in arguments.networks:
-        found = measure(network, arguments.ranks, arguments.repetitions, arguments.seconds, arguments.busy)
-        results["networks"][network] = found
-        held = [statistics.median(run["above_import_bytes"] for run in found["runs"][name]) / MIB
-                for name in ("trainer", "torch DDP")]
-        print(f"{network:<10} {found['speed']:6.2f}  {found['memory_above_import']:.2f}  ({held[0]:.0f} of {held[1]:.0f} MiB)",
-              flush=True)
-    name = f"ranks_{results['date']}{'_busy' if arguments.busy else ''}.json"
-    (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+               "ranks": arguments.ranks, "busy": arguments.busy, "load_before": os.getloadavg()[0]}
+    places = {"none": results} if not arguments.shard else {shard: {} for shard in arguments.shard}
+    if arguments.shard:
+        results["shards"] = places
+    name = f"ranks_{'shard_' if arguments.shard else ''}{results['date']}{'_busy' if arguments.busy else ''}.json"
+    for shard, place in places.items():
+        place["networks"] = {}
+        for network, found in measure_all(arguments, shard):
+            place["networks"][network] = found
+            results["load_after"] = os.getloadavg()[0]
+            # After each, so that a stop leaves what is whole.
+            (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"written to scripts/results/{name}")
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""One repetition of one network of scripts/bench_ranks.py in PyTorch: DistributedDataParallel over gloo, a process for each
-rank, started by itself; prints one line of JSON of rank 0, with the most that a rank held.
+"""One repetition of one network of scripts/bench_ranks.py in PyTorch over gloo, a process for each rank, started by itself;
+prints one line of JSON of rank 0, with the most that a rank held.
 
+--shard none is DistributedDataParallel, `optimizer` that with a ZeroRedundancyOptimizer, `parameters` FSDP2: each block, and
+each layer outside of blocks, is a unit of fully_shard, whose weights are freed behind its forward pass.
 Each rank takes its part of the batch of configs/bench/*.yaml, as trainer's do; all else is as in bench_cpu_torch.py.
 """
 import argparse
@@ -18,7 +20,43 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
+def make_replicated(model, make_optimizer):
+    model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    return model, make_optimizer(model.parameters(), fused=True)
+
+
+def make_zero(model, make_optimizer):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    return model, ZeroRedundancyOptimizer(model.parameters(), optimizer_class=make_optimizer.func, fused=True,
+                                          **make_optimizer.keywords)
+
+
+def make_fully_sharded(model, make_optimizer):
+    from torch.distributed.fsdp import fully_shard
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    units = model.h if hasattr(model, "h") else [layer for layer in model if next(layer.parameters(), None) is not None]
+    for unit in [*units, model]:
+        fully_shard(unit, mesh=mesh, reshard_after_forward=True)
+    # PyTorch's fused SGD does not take what FSDP2 makes of parameters.
+    fastest = {"foreach": True} if make_optimizer.func is torch.optim.SGD else {"fused": True}
+    return model, make_optimizer(model.parameters(), **fastest)
+
+
+SHARDS = {"none": make_replicated, "optimizer": make_zero, "parameters": make_fully_sharded}
+
+
+def import_all_of(shard):
+    """What counts as imported."""
+    if shard == "optimizer":
+        import torch.distributed.optim  # noqa: F401
+    elif shard == "parameters":
+        import torch.distributed.fsdp  # noqa: F401
+
+
 def train(arguments, rank):
+    import_all_of(arguments.shard)
+    imported_bytes = alone.resident_bytes("VmRSS")
     dist.init_process_group("gloo", rank=rank, world_size=arguments.ranks)
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -30,12 +68,12 @@ def train(arguments, rank):
     inputs = [x[rank * own:(rank + 1) * own].contiguous() for x in inputs]
     targets = [y[rank * own * rows:(rank + 1) * own * rows].contiguous() for y in targets]
     if arguments.channels_last:
-        model = model.to(memory_format=torch.channels_last)
+        if arguments.shard != "parameters":  # FSDP2 takes only weights as they are; inputs decide how layers compute
+            model = model.to(memory_format=torch.channels_last)
         inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
-    model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = make_optimizer(model.parameters(), fused=True)
+    model, optimizer = SHARDS[arguments.shard](model, make_optimizer)
     criterion = nn.CrossEntropyLoss()
-    step_seconds = []
+    step_seconds, losses = [], []
     begin = end = None
     for index in range(1 << 30):
         if index == arguments.warmup_steps:
@@ -45,17 +83,18 @@ def train(arguments, rank):
         loss = criterion(model(inputs[index % 4]), targets[index % 4])
         loss.backward()
         optimizer.step()
-        loss.item()  # as a training loop that prints its loss
+        told = loss.item()  # as a training loop that prints its loss
         if begin is None:
+            losses.append(told)
             continue
         end = time.perf_counter()
         step_seconds.append(end - start)
-        if len(step_seconds) % 5 == 0:  # all ranks stop behind the same step
+        if len(step_seconds) % 3 == 0:  # all ranks stop behind the same step
             goes_on = torch.tensor([end - begin < arguments.seconds], dtype=torch.float32)
             dist.broadcast(goes_on, 0)
             if goes_on.item() == 0:
                 break
-    held = torch.tensor([alone.resident_bytes("VmHWM"), alone.IMPORTED_BYTES], dtype=torch.float64)
+    held = torch.tensor([alone.resident_bytes("VmHWM"), imported_bytes], dtype=torch.float64)
     above = torch.tensor([held[0] - held[1]], dtype=torch.float64)
     dist.all_reduce(above, dist.ReduceOp.MAX)
     dist.all_reduce(held, dist.ReduceOp.MAX)
@@ -63,18 +102,20 @@ def train(arguments, rank):
         print(json.dumps({"samples_per_second": own * arguments.ranks * len(step_seconds) / sum(step_seconds),
                           "step_seconds": sum(step_seconds) / len(step_seconds), "best_step_seconds": min(step_seconds),
                           "peak_bytes": held[0].item(), "above_import_bytes": above.item(),
-                          "parameters": num_parameters}))
-    dist.destroy_process_group()
+                          "parameters": num_parameters, "losses": losses}), flush=True)
+    dist.barrier()
+    os._exit(0)  # threads of gloo that PyTorch leaves now and then abort a process of FSDP2 that ends the usual way
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("network", choices=[*alone.NETWORKS, *alone.GPTS])
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--shard", choices=[*SHARDS], default="none")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--warmup-steps", type=int, default=5)
+    parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, and which are not timed")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
         return train(arguments, int(os.environ["RANK"]))
