@@ -1,19 +1,9 @@
 #include <vector>
 
-#include "cuda/library/rank_link.h"
 #include "cuda/ops/kernels.h"
-#include "engine/errors.h"
+#include "cuda/ops/link_of.h"
 
 namespace trainer::cuda {
-
-namespace {
-
-RankLink& link_of(const CudaContext& context, std::int64_t num_ranks) {
-  require_internal(context.ranks != nullptr && context.ranks->size() == num_ranks, "ranks reach one another");
-  return *context.ranks;
-}
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_all_reduce_kernel(const Op& op, CudaContext& context) {
   const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;

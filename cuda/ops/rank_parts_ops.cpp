@@ -3,9 +3,8 @@
 
 #include "cuda/kernels/add.h"
 #include "cuda/kernels/copy_channels.h"
-#include "cuda/library/rank_link.h"
 #include "cuda/ops/kernels.h"
-#include "engine/errors.h"
+#include "cuda/ops/link_of.h"
 #include "engine/memory/rounding.h"
 
 namespace trainer::cuda {
@@ -97,11 +96,6 @@ std::unique_ptr<Kernel> make_copies(std::span<const TensorType> wholes, bool to_
         copy_channels(tensors[i].dtype, from, {.row_channels = count}, to, {.row_channels = count}, 1, count, stream);
     }
   });
-}
-
-RankLink& link_of(const CudaContext& context, std::int64_t num_ranks) {
-  require_internal(context.ranks != nullptr && context.ranks->size() == num_ranks, "ranks reach one another");
-  return *context.ranks;
 }
 
 }  // namespace

@@ -186,7 +186,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                              .fronts = fronts};
 
   std::optional<SharedOrder> shared_order;
-  if (Sharding(experiment).gathers_weights()) shared_order.emplace(experiment, data, device, recompute);
+  recompute.gathers_weights = Sharding(experiment).gathers_weights();
+  if (recompute.gathers_weights) shared_order.emplace(experiment, data, device, recompute);
   std::vector<std::int64_t> batch_sizes = {schedule.own_batch_size()};
   const std::int64_t odd = schedule.own(schedule.odd_batch_size());
   if (odd > 0 && odd != batch_sizes.front()) batch_sizes.push_back(odd);

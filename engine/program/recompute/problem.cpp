@@ -82,6 +82,7 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
                                         const RecomputeOptions& options) {
   RecomputeProblem problem;
   problem.base_bytes = options.persistent_bytes;
+  problem.gathers_given = options.gathers_weights;
   problem.values.resize(graph.values.size());
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];

@@ -55,7 +55,16 @@ class CheapValues {
     return problem_.values[value].is_given || problem_.values[value].is_pinned;
   }
   bool is_cheap(std::int32_t n) const {
-    return problem_.nodes[n].can_rerun && definition_of(graph_.nodes[n].op.kind).is_cheap;
+    return problem_.nodes[n].can_rerun && definition_of(graph_.nodes[n].op.kind).is_cheap && !gathers_more(n);
+  }
+  /// Whether running it again takes more than what it makes: an embedding's table.
+  bool gathers_more(std::int32_t n) const {
+    if (!problem_.gathers_given) return false;
+    std::int64_t gathered = 0, made = 0;
+    for (const std::int32_t read : reads_of_rerun(n))
+      if (problem_.values[read].is_given) gathered += problem_.values[read].num_bytes;
+    for (const std::int32_t output : problem_.nodes[n].outputs) made += problem_.values[output].num_bytes;
+    return gathered > made;
   }
   const std::vector<std::int32_t>& reads_of_rerun(std::int32_t n) const {
     const RecomputeProblem::Node& node = problem_.nodes[n];

@@ -40,6 +40,7 @@ struct RecomputeOptions {
   bool in_place = true;
   bool accumulates = false;           ///< gradients of parameters are there throughout
   bool updates_in_backward = false;   ///< gradients of parameters go where they are made
+  bool gathers_weights = false;       ///< for each run that reads them
   std::int64_t persistent_bytes = 0;  ///< blocks held throughout
   RecomputeFronts* fronts = nullptr;  ///< may be null
   /// Whether keeping `others` takes less than keeping `value`, of the problem's values; empty: by their bytes there.

@@ -43,6 +43,8 @@ struct RecomputeProblem {
   std::vector<Value> values;
   std::int32_t num_forward = 0;
   std::int64_t base_bytes = 0;  ///< held throughout
+  /// Given values are gathered for each run that reads them: Note [Sharded models] in engine/program/sharding.h.
+  bool gathers_given = false;
 };
 
 /// A way to run the graph.
