@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "datasets/dataset.h"
 #include "engine/errors.h"
 #include "engine/findings/kept_segments.h"
 #include "engine/plan/allocator_options.h"
@@ -27,11 +28,13 @@ Experiment of_rank(const Experiment& asked, std::int64_t rank) {
   return experiment;
 }
 
-/// Ranks from one of these to the next have parts of the same sizes: Notes [Parts of a batch] in engine/batch_part.h,
-/// and [Parts of tensors] in engine/ops/rank_parts.h.
+/// Ranks from one of these to the next have parts of the same sizes, in the stages whose cache they begin with, too:
+/// Notes [Parts of a batch] in engine/batch_part.h, and [Parts of tensors] in engine/ops/rank_parts.h.
 std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDescription& data, const Program& program) {
   const RunSchedule schedule(settled, data);
   std::set<std::int64_t> begins = {0};
+  if (const Experiment* const former = settled.kept_from.get(); former != nullptr)
+    begins.merge(begins_of_parts(*former, describe_data(former->data, former->seed), program));
   for (const std::int64_t batch :
        {schedule.batch_size(), schedule.odd_batch_size(), schedule.eval_batch_size(), schedule.odd_eval_batch_size()})
     begins.insert(batch % settled.parallel.data);

@@ -14,8 +14,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -144,6 +146,14 @@ inline std::vector<nlohmann::json> events_of(const std::string& text) {
     begin = end + 1;
   }
   return events;
+}
+
+/// The same of a file.
+inline std::vector<nlohmann::json> events_in_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream all;
+  all << file.rdbuf();
+  return events_of(all.str());
 }
 
 inline std::vector<nlohmann::json> events_named(const std::vector<nlohmann::json>& events, const std::string& name) {

@@ -21,6 +21,15 @@ struct PlansFolder : ScratchFolder {
            "optimizer: adam\ntrain: {batch_size: 60, epochs: 2}\n";
   }
   std::string config() const { return *this / "small.yaml"; }
+  /// Of 4 samples rank 0 of 3 takes two, which are most of what it holds.
+  void write_uneven() const {
+    std::ofstream(*this / "uneven.yaml")
+        << "name: uneven\ndevice: {type: cpu, threads: 1}\n"
+           "data: {type: synthetic, shape: [64, 64, 3], classes: 4, samples: 16, validation_samples: 4}\n"
+           "model: {layers: [{conv2d: {out: 24, kernel: 3, padding: 1}}, relu, {conv2d: {out: 24, kernel: 3, padding: "
+           "1}}, relu, {maxpool2d: {kernel: 4}}, flatten, {linear: {out: 4}}]}\n"
+           "train: {batch_size: 4, steps: 6, checkpointing: auto}\n";
+  }
 };
 
 nlohmann::json planned(const std::vector<std::string>& words, int exit_code = 0) {
@@ -50,6 +59,19 @@ std::int64_t num_ranks_in(const nlohmann::json& plan) {
     count += each["num_ranks"].get<std::int64_t>();
   }
   return count;
+}
+
+/// Runs them; the events of each.
+std::vector<std::vector<nlohmann::json>> events_of_ranks(const PlansFolder& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), "run");
+  words.insert(words.end(), {"-q", "--overwrite", "output=" + (folder / "run")});
+  const ProcessResult result = run_trainer(words);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  std::vector<std::vector<nlohmann::json>> events;
+  for (const char* file : {"run/events.jsonl", "run/ranks/1/events.jsonl", "run/ranks/2/events.jsonl"})
+    events.push_back(events_in_file(folder / file));
+  return events;
 }
 
 /// Without the ends of lines.
@@ -239,6 +261,51 @@ TEST_CASE("stages that keep the cache of the one before plan each rank with its 
   const nlohmann::json all = planned({folder / "staged.yaml", "--gpu", "t4*2"});
   const nlohmann::json alone = planned({folder / "staged.yaml", "--gpu", "t4*2", "--stage", "two"});
   CHECK(all["stages"][1]["ranks"] == alone["ranks"]);
+}
+
+TEST_CASE("each rank settles what is left open for its own part, and its run holds what its plan says") {
+  const PlansFolder folder;
+  folder.write_uneven();
+  const std::vector<std::string> allocators = {"planned", "planned", "caching"};
+  const std::vector<std::string> limits = {"2500KiB", "3500KiB", "5000KiB"};
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    INFO(limits[i]);
+    const std::vector<std::string> words = {folder / "uneven.yaml", "--ranks", "3", "memory.limit=" + limits[i]};
+    const nlohmann::json plan = planned(words);
+    CHECK(plan["allocator"] == allocators[i]);
+    const auto events = events_of_ranks(folder, words);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      const nlohmann::json own = plan_of_rank(plan, rank);
+      CHECK(own["batch_size"] == (rank == 0 ? 2 : 1));
+      for (const char* key : {"peak_allocated", "peak_reserved"})
+        CHECK(own[key] == events[static_cast<std::size_t>(rank)].back()[key]);
+    }
+    // Rank 0 alone must save: the others have the segments that they would have without a bound.
+    CHECK(plan_of_rank(plan, 1)["peak_reserved"] == 2 << 20);
+    CHECK((plan_of_rank(plan, 0)["peak_reserved"] < 4 << 20) == (allocators[i] == "planned"));
+  }
+}
+
+TEST_CASE("a rank begins a stage with the cache of its own part in the stage before") {
+  const PlansFolder folder;
+  folder.write_uneven();
+  std::ofstream(folder / "staged.yaml")
+      << "extends: uneven.yaml\nmemory: {allocator: caching, limit: 8MiB}\n"
+         "train: {checkpointing: off}\nstages:\n"
+         "  - {name: one, train: {batch_size: 4}}\n"
+         "  - {name: two, purge: false, train: {batch_size: 3, eval_batch_size: 3}}\n";
+  const std::vector<std::string> words = {folder / "staged.yaml", "--ranks", "3"};
+  const nlohmann::json plan = planned(words);
+  const auto events = events_of_ranks(folder, words);
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    INFO(rank);
+    std::int64_t reserved = 0;
+    for (const nlohmann::json& step : events_named(events[static_cast<std::size_t>(rank)], "step"))
+      if (step["stage"] == "two") reserved = step["memory"]["peak_reserved"];
+    CHECK(plan_of_rank(plan["stages"][1], rank)["peak_reserved"] == reserved);
+  }
+  // All take one sample in stage two, behind two of rank 0 in stage one.
+  CHECK(plan_of_rank(plan["stages"][1], 0)["peak_reserved"] > plan_of_rank(plan["stages"][1], 1)["peak_reserved"]);
 }
 
 TEST_CASE("fit of several ranks keeps the samples of all, tells rank 0's bytes, and its choices are planned the same") {

@@ -25,13 +25,6 @@ struct RanksFolder : ScratchFolder {
   std::string output(const std::string& run) const { return "output=" + (*this / run); }
 };
 
-std::vector<nlohmann::json> events_in(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream all;
-  all << file.rdbuf();
-  return events_of(all.str());
-}
-
 std::vector<double> losses_of(const std::vector<nlohmann::json>& events) {
   std::vector<double> losses;
   for (const nlohmann::json& event : events_named(events, "step")) losses.push_back(event["loss"].get<double>());
@@ -100,7 +93,8 @@ TEST_CASE("--ranks starts processes that train as one does; rank 0 tells, and th
   check_near(losses_of(events_of(ranks.out)), losses_of(events_of(one.out)));
   CHECK(events_named(events_of(ranks.out), "start").size() == 1);
   for (const char* rank : {"1", "2"}) {
-    const std::vector<nlohmann::json> told = events_in(folder / ("three/ranks/" + std::string(rank) + "/events.jsonl"));
+    const std::vector<nlohmann::json> told =
+        events_in_file(folder / ("three/ranks/" + std::string(rank) + "/events.jsonl"));
     CHECK(losses_of(told) == losses_of(events_of(ranks.out)));
     CHECK(told.back()["status"] == "done");
   }
@@ -130,13 +124,13 @@ TEST_CASE("ranks that mpirun, srun and torchrun start find each other by their v
       {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733",
        "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21733"}};
   REQUIRE(run_trainer({"run", folder.config(), "-q", folder.output("one")}).exit_code == 0);
-  const std::vector<double> expected = losses_of(events_in(folder / "one/events.jsonl"));
+  const std::vector<double> expected = losses_of(events_in_file(folder / "one/events.jsonl"));
   for (std::size_t i = 0; i < starters.size(); ++i) {
     const std::string run = "run" + std::to_string(i);
     const auto [out, codes] = start_with(folder, starters[i], "run " + folder.config() + " -q " + folder.output(run));
     INFO(out);
     CHECK(codes == std::vector<int>{0, 0});
-    check_near(losses_of(events_in(folder / (run + "/events.jsonl"))), expected);
+    check_near(losses_of(events_in_file(folder / (run + "/events.jsonl"))), expected);
   }
 }
 
@@ -212,7 +206,7 @@ TEST_CASE("a rank that is killed ends the others at once, and the run goes on fr
   // The steps of both, each once, are those of one process.
   const ProcessResult one =
       run_trainer({"run", folder.config(), "train.epochs=400", "train.steps=200", "--json", folder.output("one")});
-  check_near(losses_of(events_in(folder / "run/events.jsonl")), losses_of(events_of(one.out)));
+  check_near(losses_of(events_in_file(folder / "run/events.jsonl")), losses_of(events_of(one.out)));
 }
 
 TEST_CASE("where rank 0 is gone, or never comes, another tells of it, once") {
