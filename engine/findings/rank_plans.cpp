@@ -68,6 +68,28 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
           .compute_seconds = predict_step_time(compiled.program, compiled.schedule, of_one).seconds};
 }
 
+/// With the stages whose cache it begins with.
+Experiment sharing(Experiment experiment, Shard shard) {
+  experiment.parallel.shard = shard;
+  if (experiment.kept_from)
+    experiment.kept_from = std::make_shared<const Experiment>(sharing(*experiment.kept_from, shard));
+  return experiment;
+}
+
+/// Rank 0, were the model shared like that.
+ShardPlan plan_shard(const Experiment& asked, Shard shard, const DataDescription& data, const PlanTarget& target) {
+  const Experiment experiment = with_kept_segments(sharing(of_rank(asked, 0), shard), target);
+  const CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, target.capacity.num_bytes);
+  MemoryPlan plan = plan_memory(compiled, target.capacity.num_bytes);
+  const bool fits = plan.fits;
+  if (!fits) plan = plan_memory(compiled, unlimited_capacity);
+  return {.shard = shard,
+          .fits = fits,
+          .peak_allocated = plan.peak_allocated,
+          .peak_reserved = plan.peak_reserved,
+          .communicated_bytes = communicated_bytes(compiled.program, compiled.schedule)};
+}
+
 /// Whether two ranks that follow each other, with parts of other sizes, come to the same.
 bool hold_alike(const RankPlan& a, const RankPlan& b) {
   return a.gpu == b.gpu && a.capacity == b.capacity && a.batch_size == b.batch_size && a.fits == b.fits &&
@@ -151,6 +173,8 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     }
     findings.plans.push_back(std::move(plan));
   }
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+    findings.shards.push_back(plan_shard(asked, shard, data, *targets.front().target));
   const RunSchedule schedule(asked, data);
   findings.communicated_bytes = communicated_bytes(program, schedule);
   findings.links = links;

@@ -25,6 +25,14 @@ struct RankPlan {
   double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
 };
 
+/// What rank 0 comes to with one value of parallel.shard, of which the ranks may have another.
+struct ShardPlan {
+  Shard shard = Shard::none;
+  bool fits = true;
+  std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
+  std::int64_t communicated_bytes = 0;                 ///< as RankFindings has them
+};
+
 /// What ranks that follow each other are planned for.
 struct TargetOfRanks {
   std::string gpu{};  ///< RankPlan::gpu
@@ -35,6 +43,7 @@ struct TargetOfRanks {
 /// What several ranks take together.
 struct RankFindings {
   std::vector<RankPlan> plans;          ///< all of them; none where there is one rank, and then nothing else holds
+  std::vector<ShardPlan> shards;        ///< each value, none first
   std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, and as many that it receives
   RankLinks links;
   /// That this takes; nothing where a link is not known, and then no predicted time has it in it.

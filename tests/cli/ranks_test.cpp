@@ -183,11 +183,24 @@ TEST_CASE("memory that runs out on ranks is told once, and all end with 3") {
   CHECK(running.err.find("\nWhere\n") != std::string::npos);
   CHECK(running.err.find("\nWhere\n") == running.err.rfind("\nWhere\n"));
   CHECK_THAT(running.err, Contains("rank                0 of 2"));
+  // Where they share the model, too; sharing more is among what would fit, and keeps the numbers.
+  const ProcessResult shared =
+      run_trainer({"run", folder.config(), "--ranks", "2", "memory.limit=200KiB", "memory.allocator=caching",
+                   "parallel.shard=optimizer", "memory.preflight=false", "-q", folder.output("shared")});
+  CHECK(shared.exit_code == 3);
+  CHECK(shared.err.find("\nWhere\n") != std::string::npos);
+  CHECK(shared.err.find("\nWhere\n") == shared.err.rfind("\nWhere\n"));
 }
 
 TEST_CASE("a rank that is killed ends the others at once, and the run goes on from its checkpoint with other ranks") {
+  const std::string shard = GENERATE("none", "parameters");
+  CAPTURE(shard);
   const RanksFolder folder;
-  const std::vector<std::string> words = {"run", folder.config(), "train.epochs=400", "checkpoint.every=10",
+  const std::vector<std::string> words = {"run",
+                                          folder.config(),
+                                          "train.epochs=400",
+                                          "checkpoint.every=10",
+                                          "parallel.shard=" + shard,
                                           folder.output("run")};
   std::vector<std::string> first = words;
   first.insert(first.end(), {"--ranks", "3", "--json"});

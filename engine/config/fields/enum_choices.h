@@ -9,5 +9,6 @@ namespace trainer {
 const EnumRule<AllocatorKind>& allocator_choices();
 const EnumRule<LossType>& loss_choices();
 const EnumRule<Metric>& metric_choices();
+const EnumRule<Shard>& shard_choices();
 
 }  // namespace trainer

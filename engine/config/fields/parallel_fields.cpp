@@ -1,6 +1,16 @@
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/fields/field_groups.h"
 
 namespace trainer {
+
+const EnumRule<Shard>& shard_choices() {
+  static const auto all =
+      choice<Shard>({{"none", Shard::none, "every rank holds the whole model"},
+                     {"optimizer", Shard::optimizer, "a rank holds its part of the optimizer's state"},
+                     {"gradients", Shard::gradients, "and of gradients, which are added up in the backward pass"},
+                     {"parameters", Shard::parameters, "and of weights, which are gathered for each use of them"}});
+  return all;
+}
 
 void add_parallel_fields(Fields& fields) {
   using enum ResumeEffect;
@@ -12,17 +22,12 @@ void add_parallel_fields(Fields& fields) {
          "srun and torchrun do; they add up their gradients before each update")
           .also_called({"data_parallel", "ranks", "world_size", "num_gpus", "gpus", "devices", "ddp", "num_processes",
                         "nproc_per_node", "replicas"}));
-  fields.add(
-      harmless,
-      of(parallel, &ParallelConfig::shard, "parallel.shard",
-         choice<Shard>({{"none", Shard::none, "every rank holds the whole model"},
-                        {"optimizer", Shard::optimizer, "a rank holds its part of the optimizer's state"},
-                        {"gradients", Shard::gradients, "and of gradients, which are added up in the backward pass"},
-                        {"parameters", Shard::parameters, "and of weights, which are gathered for each use of them"}}),
-         "What ranks hold a part of each, instead of all of it (ZeRO 1, 2, 3): the same losses in less memory")
-          .technique(NumbersEffect::same_rounding)
-          .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
-                        "reshard_after_forward"}));
+  fields.add(harmless,
+             of(parallel, &ParallelConfig::shard, "parallel.shard", shard_choices(),
+                "What ranks hold a part of each, instead of all of it (ZeRO 1, 2, 3): the same losses in less memory")
+                 .technique(NumbersEffect::same_rounding)
+                 .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
+                               "reshard_after_forward"}));
   fields.add(harmless, of(parallel, &ParallelConfig::ranks_per_node, "parallel.ranks_per_node", integer(0, most_ranks),
                           "Ranks on one machine, for plans: others are reached by the network, and on CPUs those of a "
                           "machine share its memory; 0: 8 GPUs, on CPUs all. A run takes them as they were started")

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/text/json_output.h"
 #include "engine/report/memory/diagnosis_text.h"
 #include "engine/report/memory/memory_json.h"
@@ -88,6 +89,13 @@ Json ranks_of(const PlanFindings& findings) {
                      {"peak_allocated", rank.peak_allocated},
                      {"peak_reserved", rank.peak_reserved},
                      {"compute_seconds", rank.compute_seconds}});
+  Json shards = Json::array();
+  for (const ShardPlan& shard : ranks.shards)
+    shards.push_back({{"shard", shard_choices().name_of(shard.shard)},
+                      {"fits", shard.fits},
+                      {"peak_allocated", shard.peak_allocated},
+                      {"peak_reserved", shard.peak_reserved},
+                      {"communicated_bytes", shard.communicated_bytes}});
   const std::optional<LinkRate> link = slowest_link(ranks.size(), ranks.links);
   return {{"communicated_bytes", ranks.communicated_bytes},
           {"communication_seconds", or_null(ranks.communication_seconds)},
@@ -95,7 +103,8 @@ Json ranks_of(const PlanFindings& findings) {
           {"nodes", num_nodes(ranks.size(), ranks.links)},
           {"efficiency", or_null(ranks.efficiency())},
           {"highest_rank", ranks.highest().first_rank},
-          {"plans", std::move(plans)}};
+          {"plans", std::move(plans)},
+          {"shards", std::move(shards)}};
 }
 
 Json json_of_plan(const PlanFindings& findings) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/bytes.h"
+#include "engine/config/fields/enum_choices.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
 #include "engine/report/text/text_table.h"
@@ -79,6 +80,21 @@ std::string ranks_table(std::span<const PlanFindings* const> plans, const Style&
       row.insert(row.end(), {step_time_text(plan.compute_seconds), fits_text(plan, findings->ranks)});
       table.add_row(std::move(row));
     }
+  }
+  return table.render(style);
+}
+
+std::string shards_table(const PlanFindings& findings, const Style& style) {
+  TextTable table({{"parallel.shard", Align::left},
+                   {"allocated", Align::right, Narrow::is_left_out},
+                   {"reserved"},
+                   {"sent"},
+                   {"", Align::left}});
+  for (const ShardPlan& shard : findings.ranks.shards) {
+    std::string remark = shard.fits ? "fits" : "does not fit";
+    if (shard.shard == findings.shard) remark += ", as it is";
+    table.add_row({std::string(shard_choices().name_of(shard.shard)), format_bytes(shard.peak_allocated),
+                   format_bytes(shard.peak_reserved), format_bytes(shard.communicated_bytes), std::move(remark)});
   }
   return table.render(style);
 }

@@ -12,6 +12,8 @@ namespace trainer {
 std::string ranks_text(const RankPlan& plan);
 /// What each of several ranks holds, a table; of several plans, those of stages, with the stage in front.
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style);
+/// What rank 0 would hold, and send, with each value of parallel.shard, a table.
+std::string shards_table(const PlanFindings& findings, const Style& style);
 /// What each of them sends, how long that takes and which share of a step is left for computing, as sentences.
 std::string communication_text(const PlanFindings& findings);
 /// The same of stages, which have the same ranks.
