@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
 #include "engine/config/override_text.h"
@@ -160,6 +162,10 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   if (experiment.memory.kept) findings.kept = experiment.memory.kept->num_bytes();
   findings.allocator_was_chosen = asked.memory.allocator == AllocatorKind::automatic;
   findings.notes = target.notes;
+  for (const PlanTarget& other : of_other_ranks)
+    for (const std::string& note : other.notes)
+      if (std::find(findings.notes.begin(), findings.notes.end(), note) == findings.notes.end())
+        findings.notes.push_back(note);
   for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);
   findings.batch_size = schedule.batch_size();
   findings.asked_batch_size = asked.train.batch_size.number();

@@ -121,6 +121,16 @@ TEST_CASE("ranks of different GPUs are each planned as on their own GPU, and all
   CHECK(mixed["device"]["name"] == "NVIDIA H100 80GB HBM3");
 }
 
+TEST_CASE("a capacity that one of the GPUs has not got is told of, once, and that GPU has its own") {
+  const PlansFolder folder;
+  const nlohmann::json plan = planned({folder.config(), "--gpu", "h100*2,t4*2,t4*1", "--capacity", "40GiB"});
+  CHECK(plan_of_rank(plan, 1)["capacity"] == std::int64_t{40} << 30);
+  CHECK(plan_of_rank(plan, 2)["capacity"] < std::int64_t{16} << 30);
+  const std::string notes = plan["notes"].dump(), told = "--capacity 40GiB is more than an idle Tesla T4 has free";
+  CHECK_THAT(notes, Contains(told));
+  CHECK(notes.find(told) == notes.rfind(told));
+}
+
 TEST_CASE("one kind of GPU with a number is that GPU and as many ranks") {
   const PlansFolder folder;
   CHECK(planned({folder.config(), "--gpu", "t4*3"}) == planned({folder.config(), "--gpu", "t4", "--ranks", "3"}));

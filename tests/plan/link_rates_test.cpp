@@ -2,6 +2,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
 #include <vector>
 
 #include "engine/config/load_experiment.h"
@@ -58,11 +59,28 @@ TEST_CASE("of every op that communicates it is known what it sends") {
   for (int kind = 0; kind < num_op_kinds; ++kind) {
     if (definition_of(static_cast<OpKind>(kind)).role != Role::communication) continue;
     INFO(name_of(static_cast<OpKind>(kind)));
-    Op op = static_cast<OpKind>(kind) == OpKind::broadcast ? broadcast_op(std::array{TensorType{DType::f32, {64}}}, 2)
-                                                           : sum_of(64, 2);
-    op.kind = static_cast<OpKind>(kind);
-    CHECK(exchange_of(op).sent_bytes > 0);
+    const std::array tensors = {TensorType{DType::f32, {640}}};
+    const std::map<OpKind, Op> ops = {{OpKind::all_reduce, all_reduce_op(tensors, 2)},
+                                      {OpKind::broadcast, broadcast_op(tensors, 2)},
+                                      {OpKind::reduce_scatter, reduce_scatter_op(tensors, 2, 0)},
+                                      {OpKind::all_gather, all_gather_op(tensors, 2, 0)}};
+    REQUIRE(ops.contains(static_cast<OpKind>(kind)));
+    CHECK(exchange_of(ops.at(static_cast<OpKind>(kind))).sent_bytes > 0);
   }
+}
+
+TEST_CASE("what ranks send to share tensors is what their others receive, of parts of any size") {
+  const std::array tensors = {TensorType{DType::f16, {5000}}, TensorType{DType::f16, {3}},
+                              TensorType{DType::f16, {300}}};
+  constexpr std::int64_t num_ranks = 5;
+  std::int64_t scattered = 0, gathered = 0;
+  for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
+    scattered += exchange_of(reduce_scatter_op(tensors, num_ranks, rank)).sent_bytes;
+    gathered += exchange_of(all_gather_op(tensors, num_ranks, rank)).sent_bytes;
+  }
+  // Each element goes from every rank but its owner to its owner; and from its owner to every other.
+  CHECK(scattered == (num_ranks - 1) * 2 * (5000 + 3 + 300));
+  CHECK(gathered == scattered);
 }
 
 TEST_CASE("ranks on one machine wait for its links, on several for the slower of these and of the network they share") {
