@@ -40,7 +40,7 @@ TrainingLoop::TrainingLoop(Session& session, const TrainingOptions& options, con
 RunStatus TrainingLoop::run() {
   leak_watch_.emplace(executor_, events_);
   prepare_kernels();
-  if (!all_have(options_.ranks, communication_order(program_, schedule_)))
+  if (options_.ranks != nullptr && !all_have(options_.ranks, communication_order(program_, schedule_)))
     throw ConfigError(
         "the parts of a batch have sizes for which ranks would share this model in different orders: set "
         "memory.recompute_cheap: "
