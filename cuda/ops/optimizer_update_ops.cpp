@@ -17,8 +17,7 @@ class UpdateCall {
               .gradients = format.gradients,
               .copies = format.copies.value_or(DType::f32),
               .eight_bit = eight_bit};
-    if (!format.first_elements.empty())
-      throw DeviceError("parallel.shard does not cut bf16 weights without masters on a GPU yet; set shard: none");
+    require_internal(format.first_elements.empty(), "a GPU rounds whole weights");
     num_states_ = operands_each - 2 - (format.copies ? 1 : 0);
     for (auto i = static_cast<std::size_t>(first_parameter_operand(format)); i < op.inputs.size();
          i += static_cast<std::size_t>(operands_each)) {

@@ -172,6 +172,9 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                                      const DeviceModel& device, RecomputeFronts* fronts,
                                      const std::function<bool(const Program&)>& goes_on) {
   check_run(experiment, data);
+  if (Sharding(experiment).is_on() && !experiment.memory.master_weights && device.kind() == "cuda")
+    throw ConfigError(
+        "GPUs do not round parts of 16-bit weights yet: set parallel.shard: none, or memory.master_weights: true");
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";
