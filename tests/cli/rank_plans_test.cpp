@@ -258,7 +258,7 @@ TEST_CASE("stages of several ranks tell what each rank holds in each, as the pla
   }
   words.insert(words.begin(), "plan");
   const std::string told = run_trainer(words).out;
-  CHECK_THAT(told, Contains("What each rank holds at its peak\n  stage     ranks   batch"));
+  CHECK_THAT(told, Contains("What each rank holds at its peak\n  stage     ranks  "));
   for (const char* stage : {"  head      rank 0", "  finetune  rank 0", "  larger    rank 0"})
     CHECK_THAT(told, Contains(stage));
   CHECK_THAT(unwrapped(told), Contains("To each update every one of the 3 ranks sends, and receives as much: "));

@@ -34,7 +34,8 @@ const std::map<std::string, std::string> other_techniques = {{"train.batch_size"
                                                              {"memory.expandable_segments", "true"},
                                                              {"memory.chunked_loss", "auto"},
                                                              {"memory.workspace_limit", "0"},
-                                                             {"memory.recompute_cheap", "false"}};
+                                                             {"memory.recompute_cheap", "false"},
+                                                             {"parallel.shard", "gradients"}};
 
 }  // namespace
 
