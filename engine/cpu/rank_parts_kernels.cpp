@@ -37,8 +37,9 @@ class SharedTensors {
   /// The number of the own part among those that are there, or -1.
   int part_operand(std::size_t tensor) const { return part_operands_[tensor]; }
 
-  /// All parts, in stretches that have so many elements of each rank at most.
+  /// All parts, in stretches that have so many elements of each rank at most, and one at least.
   std::vector<std::vector<PartStretch>> stretches(std::int64_t most) const {
+    require_internal(most > 0, "a stretch has elements");
     std::vector<std::vector<PartStretch>> all(1);
     std::int64_t left = most;
     for (std::size_t i = 0; i < wholes_.size(); ++i) {
@@ -85,8 +86,9 @@ class ReduceScatterKernel final : public CpuKernel {
   ReduceScatterKernel(const Op& op, const CpuContext& context)
       : attributes_(attributes_of<RankPartsAttributes>(op)),
         context_(context),
-        tensors_(first_inputs(op), attributes_),
-        stretches_(tensors_.stretches(reduce_scatter_stretch(op))) {}
+        tensors_(first_inputs(op), attributes_) {
+    if (attributes_.num_ranks > 1) stretches_ = tensors_.stretches(reduce_scatter_stretch(op));
+  }
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     if (attributes_.num_ranks == 1) return keep_own(addresses);
@@ -145,7 +147,7 @@ class ReduceScatterKernel final : public CpuKernel {
   const RankPartsAttributes attributes_;
   const CpuContext& context_;
   const SharedTensors tensors_;
-  const std::vector<std::vector<PartStretch>> stretches_;
+  std::vector<std::vector<PartStretch>> stretches_;  ///< none of one rank
   std::vector<SentBytes> sends_;
   std::vector<ReceivedBytes> receives_;
   std::vector<const std::byte*> addends_;  ///< of a piece, by rank

@@ -367,6 +367,7 @@ void append_updates(std::vector<OpCase>& cases) {
   const std::vector<TensorType> parameters = {
       {DType::f32, {1}}, {DType::f32, {257}}, {DType::f32, {1021, 3}}, {DType::f32, {4099}}};
   const Values statistics = {2.5, 8, 3, 5, 8}, factor = {4, 0.25, 1}, loss_scale = {1024, 6, 2};
+  cases.push_back(drawn(gradient_squares_op(parameters)));
   cases.push_back(drawn(gradient_factor_op(parameters, {.clip_norm = 1})));
   cases.push_back(drawn(start_loss_statistics_op()));
   for (const UpdateFormat& format :
