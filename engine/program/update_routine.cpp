@@ -211,6 +211,7 @@ void append_loss_scale_update(Program& program, Scheduler& scheduler, const Expe
 void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   std::vector<BufferId> gradients;
+  gradients.reserve(parameters.size());
   for (const std::int32_t p : parameters) gradients.push_back(scheduler.gradient_buffers()[p]);
   append_rank_sums(program, scheduler, experiment.parallel.data, routine, gradients);
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
