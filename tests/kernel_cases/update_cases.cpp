@@ -52,6 +52,31 @@ void add_gradient_factor(KernelCases& cases, DType type) {
                    }});
 }
 
+void add_gradient_squares(KernelCases& cases) {
+  cases.push_back({.name = case_name("gradient_squares", DType::f32, "101m"),
+                   .kernels = {"sum_squares_kernel", "add_squares_kernel"},
+                   .units = width_of_model,
+                   .least_units = width_of_tiny_model,
+                   .sized = [](std::int64_t width, Library&) {
+                     const std::vector<std::int64_t> counts = parameter_counts(width);
+                     SizedCase sized{.shape = fmt::format("width {}", width)};
+                     std::int64_t num_chunks = 0;
+                     for (const std::int64_t count : counts) {
+                       sized.input(DType::f32, count);
+                       num_chunks += gradient_factor_chunks(count);
+                       sized.bytes += count * static_cast<std::int64_t>(sizeof(float));
+                     }
+                     const auto squares = sized.output(DType::f64, 1);
+                     const auto workspace = sized.scratch(8 * num_chunks);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       std::vector<GradientView> views;
+                       for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], DType::f32});
+                       gradient_squares(views, at.as<double>(squares), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+}
+
 void add_averages(KernelCases& cases) {
   cases.push_back({.name = "average_weights.f32.101m",
                    .kernels = {"average_weights_kernel"},
@@ -189,6 +214,7 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
 
 void add_update_cases(KernelCases& cases) {
   for (const DType type : case_types) add_gradient_factor(cases, type);
+  add_gradient_squares(cases);
   add_averages(cases);
   add_zeros(cases);
   for (const UpdateVariant& variant : update_variants)
