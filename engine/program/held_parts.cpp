@@ -5,6 +5,12 @@
 #include "engine/ops/rank_parts.h"
 
 namespace trainer {
+namespace {
+
+/// Bytes [begin, begin + count) of a tensor.
+struct ByteRange {
+  std::int64_t begin = 0, count = 0;
+};
 
 std::vector<ByteRange> held_ranges(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank) {
   const ElementRange range = rank_part(part.num_elements, num_ranks, rank);
@@ -17,6 +23,8 @@ std::vector<ByteRange> held_ranges(const TensorPart& part, std::int64_t num_rank
           {moment_code_bytes(part.num_elements) + 4 * (range.begin / moment_block_elements),
            4 * num_moment_blocks(range.count)}};
 }
+
+}  // namespace
 
 std::vector<HeldRange> held_of(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank, std::int64_t offset,
                                std::int64_t num_bytes) {

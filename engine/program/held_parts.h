@@ -7,21 +7,13 @@
 
 namespace trainer {
 
-/// Bytes [begin, begin + count) of a tensor.
-struct ByteRange {
-  std::int64_t begin = 0, count = 0;
-};
-
-/// What a rank holds of a tensor's bytes, one range behind the other: of an 8-bit moment (Note [8-bit moments]) codes,
-/// then the largest of their blocks; of others one range. Empty: nothing.
-std::vector<ByteRange> held_ranges(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank);
-
 /// Where a range of a tensor's bytes lies among those that are held of it.
 struct HeldRange {
   std::int64_t in_tensor = 0, in_buffer = 0, num_bytes = 0;
 };
 
-/// What is held of bytes [offset, offset + num_bytes) of the tensor.
+/// What a rank holds of bytes [offset, offset + num_bytes) of the tensor, one range behind the other in its buffer: of
+/// an 8-bit moment (Note [8-bit moments]) codes, then the largest of their blocks; of others one range. Empty: nothing.
 std::vector<HeldRange> held_of(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank, std::int64_t offset,
                                std::int64_t num_bytes);
 

@@ -129,6 +129,19 @@ std::vector<OpCase> all_gather_cases() {
   return {c};
 }
 
+/// More inputs of a case; the sum of their squares.
+double draw_gradients(const std::vector<TensorType>& types, OpCase& c) {
+  double sum = 0;
+  for (const TensorType& type : types) {
+    c.inputs.push_back(random_values(type, static_cast<int>(c.inputs.size())));
+    for (double& g : c.inputs.back()) {
+      if (type.dtype != DType::f32) g = round_to(type.dtype, g);
+      sum += g * g;
+    }
+  }
+  return sum;
+}
+
 std::vector<OpCase> gradient_squares_cases() {
   std::vector<OpCase> cases;
   for (const bool is_mixed : {false, true}) {
@@ -138,14 +151,7 @@ std::vector<OpCase> gradient_squares_cases() {
       types[3].dtype = DType::bf16;
     }
     OpCase c{is_mixed ? "mixed types" : "f32", gradient_squares_op(types), {}, {}};
-    double sum = 0;
-    for (const TensorType& type : types) {
-      c.inputs.push_back(random_values(type, static_cast<int>(c.inputs.size())));
-      for (double& g : c.inputs.back()) {
-        if (type.dtype != DType::f32) g = round_to(type.dtype, g);
-        sum += g * g;
-      }
-    }
+    const double sum = draw_gradients(types, c);
     c.expected.outputs = {{sum}};
     c.tolerance = 1e-12;
     cases.push_back(std::move(c));
@@ -168,14 +174,7 @@ std::vector<OpCase> gradient_factor_cases() {
                {},
                {}};
       if (scale > 0) c.inputs.push_back({scale, 7, 2});
-      double sum = 0;
-      for (const TensorType& type : types) {
-        c.inputs.push_back(random_values(type, static_cast<int>(c.inputs.size())));
-        for (double& g : c.inputs.back()) {
-          if (type.dtype != DType::f32) g = round_to(type.dtype, g);
-          sum += g * g;
-        }
-      }
+      const double sum = draw_gradients(types, c);
       const double unscale = scale > 0 ? 1 / scale : 1;
       const double norm = std::sqrt(sum) * unscale;
       const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1;
