@@ -71,8 +71,13 @@ TEST_CASE("a rank that ends for a reason ends the others with it, and its exit c
   std::vector<int> codes(3);
   const std::string first = failure_of([&] {
     on_ranks(3, [&](SocketCommunicator& ranks) {
-      if (ranks.rank() == 1) throw DataError("the disk is full");
-      std::uint8_t byte = 0;
+      std::uint8_t byte = 0, others[2] = {};
+      if (ranks.rank() == 1) {
+        // Who is told while it still meets the others is told by the constructor.
+        ranks.exchange({}, std::array{ReceivedBytes{0, &others[0], 1}, ReceivedBytes{2, &others[1], 1}});
+        throw DataError("the disk is full");
+      }
+      ranks.exchange(std::array{SentBytes{1, &byte, 1}}, {});
       try {
         ranks.exchange({}, std::array{ReceivedBytes{1, &byte, 1}});
       } catch (const RankError& error) {
