@@ -141,7 +141,7 @@ void BatchReader::read_share(SampleReader& samples, const Share& share, std::vec
 
 /// A batch whose samples have been read.
 void BatchReader::mix(Buffer& buffer) const {
-  const MixedSample drawn = options_.mixing->draw(buffer.position.epoch, buffer.position.batch);
+  const MixedSample drawn = options_.mixing->draw(buffer.position.epoch, sampler_.whole_of(buffer.position.batch));
   const std::size_t num_samples = buffer.samples.size(), num_inputs = dataset_.input_types().size();
   std::byte* const targets = buffer.memory[num_inputs]->data();
   std::span<const std::int32_t> classes;

@@ -27,7 +27,7 @@ struct HostBatch {
   std::int64_t num_samples = 0;
 };
 
-/// Where reading starts: a batch of an epoch, both from 0.
+/// Where reading starts: a batch of an epoch, as its sampler counts them, both from 0.
 struct BatchPosition {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;  ///< may be num_batches(): the start of the next epoch

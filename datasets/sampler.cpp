@@ -12,7 +12,7 @@ namespace trainer {
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   require_internal(options.num_samples >= 0 && options.num_samples <= std::numeric_limits<std::uint32_t>::max() &&
-                       options.batch_size >= 1 && options.rank >= 0 && options.rank < options.num_ranks,
+                       options.batch_size >= 1 && options.parts.num_own >= 1,
                    "a sampler has samples and a batch size");
   if (options.drop_last && options.num_samples < options.batch_size)
     throw ConfigError(
@@ -22,7 +22,7 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   options_.batch_size = std::max<std::int64_t>(1, std::min(options.batch_size, options.num_samples));
 }
 
-std::int64_t Sampler::num_batches() const {
+std::int64_t Sampler::num_whole_batches() const {
   if (options_.drop_last) return options_.num_samples / options_.batch_size;
   return (options_.num_samples + options_.batch_size - 1) / options_.batch_size;
 }

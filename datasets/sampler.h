@@ -16,8 +16,9 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   /// Above 0, with `shuffle`: samples that lie near each other stay near in the order: Note [Windows of samples].
   std::int64_t shuffle_window = 0;
-  /// Which part of each batch it gives: Note [Parts of a batch] in engine/batch_part.h.
-  std::int64_t num_ranks = 1, rank = 0;
+  /// Which parts of each batch it gives, as batches one behind the other: Note [Parts of a batch] in
+  /// engine/batch_part.h.
+  BatchParts parts = {};
 };
 
 // Note [Windows of samples]
@@ -36,25 +37,28 @@ class Sampler {
 
   std::int64_t num_samples() const { return options_.num_samples; }
   /// Samples of the largest part of a batch that it gives, at most num_samples().
-  std::int64_t batch_size() const { return part_of(options_.batch_size).count; }
-  /// Batches of an epoch.
-  std::int64_t num_batches() const;
-  /// Samples that it gives of one batch, of all ranks' batch_size or, for an odd last batch, the remainder.
-  std::int64_t size_of_batch(std::int64_t batch) const { return part_of(whole_size(batch)).count; }
+  std::int64_t batch_size() const { return options_.parts.own(options_.batch_size).count; }
+  /// Parts of batches that it gives in an epoch: all that it gives of one batch, then those of the next.
+  std::int64_t num_batches() const { return num_whole_batches() * options_.parts.num_own; }
+  /// Samples of one of them.
+  std::int64_t size_of_batch(std::int64_t batch) const { return part_of(batch).count; }
   /// Their first position in the order of the epoch.
   std::int64_t begin_of_batch(std::int64_t batch) const {
-    return begin_of_whole_batch(batch) + part_of(whole_size(batch)).begin;
+    return begin_of_whole_batch(whole_of(batch)) + part_of(batch).begin;
   }
-  /// That of the batch that all ranks share.
+  /// The batch that it is a part of.
+  std::int64_t whole_of(std::int64_t batch) const { return batch / options_.parts.num_own; }
+  /// The first position of a batch that all ranks share.
   std::int64_t begin_of_whole_batch(std::int64_t batch) const { return batch * options_.batch_size; }
 
   /// The order of an epoch, num_samples() indices; `order` is reused.
   void order_of_epoch(std::int64_t epoch, std::vector<std::uint32_t>& order) const;
 
  private:
-  BatchPart part_of(std::int64_t num_samples) const {
-    return part_of_batch(num_samples, options_.num_ranks, options_.rank);
+  BatchPart part_of(std::int64_t batch) const {
+    return options_.parts.own(whole_size(whole_of(batch)), batch % options_.parts.num_own);
   }
+  std::int64_t num_whole_batches() const;
   std::int64_t whole_size(std::int64_t batch) const;
   void shuffle_in_windows(std::uint32_t epoch, std::vector<std::uint32_t>& order) const;
 

@@ -386,6 +386,8 @@ enum class Shard : std::uint8_t {
 struct ParallelConfig {
   std::int64_t data = 1;  ///< ranks that share each batch
   Shard shard = Shard::none;
+  bool deterministic = false;       ///< the same bits on any number of ranks that divides `parts`
+  std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
   std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
   std::int64_t timeout = 60;        ///< seconds
   // Set by what starts or plans a rank.

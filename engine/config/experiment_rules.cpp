@@ -1,6 +1,7 @@
 #include "engine/config/experiment_rules.h"
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 
 #include <fmt/format.h>
@@ -480,7 +481,41 @@ class Rules {
     }
   }
 
+  /// What parallel.deterministic asks for: Note [Sums of parts] in engine/program/part_sums.h.
+  void check_parts() {
+    const ParallelConfig& parallel = experiment_.parallel;
+    if (!parallel.deterministic) return;
+    const auto refuse_with = [&](std::string key, const std::string& reason, const std::string& other) {
+      refuse({"parallel.deterministic", std::move(key)}, reason, "parallel.deterministic: false, or " + other);
+    };
+    if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.parts)))
+      refuse_with("parallel.parts", fmt::format("{} parts of a batch are not added up in pairs", parallel.parts),
+                  "a power of two as parallel.parts");
+    else if (parallel.parts % parallel.data != 0)
+      refuse_with("parallel.data",
+                  fmt::format("{} ranks cannot take as many of {} parts each", parallel.data, parallel.parts),
+                  "as many ranks as parallel.parts, or a half, a quarter, … of them");
+    if (experiment_.train.batch_size.is_automatic())
+      refuse_with("train.batch_size", "'train.batch_size: auto' looks for a batch that is computed at once",
+                  "a number, which 'trainer fit --max train.batch_size' finds");
+    if (experiment_.memory.on_oom == OnOutOfMemory::adapt)
+      refuse_with("memory.on_oom", "'memory.on_oom: adapt' cuts batches in another way", "memory.on_oom: report");
+    if (experiment_.memory.update == UpdatePlace::in_backward)
+      refuse_with(
+          "memory.update",
+          "the gradients of parts are added up before an update, and 'memory.update: in_backward' does not wait",
+          "memory.update: at_end");
+    if (experiment_.memory.gradients == GradientStorage::half)
+      refuse_with("memory.gradients", "sums of 16-bit gradients are rounded where ranks meet", "memory.gradients: f32");
+    const bool takes_norm = experiment_.train.clip_norm > 0 || experiment_.train.amp == Amp::fp16;
+    if (parallel.shard != Shard::none && takes_norm)
+      refuse_with("parallel.shard",
+                  "ranks that share gradients add up the norm, of train.clip_norm or fp16's loss scale, by their parts",
+                  "parallel.shard: none");
+  }
+
   void check_parallel() {
+    check_parts();
     if (experiment_.parallel.data == 1) return;
     const std::string expectation = "parallel.data: 1, or ";
     if (experiment_.train.batch_size.is_automatic())

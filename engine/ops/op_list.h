@@ -43,6 +43,7 @@
 #include "engine/ops/offload.h"
 #include "engine/ops/optimizer_update.h"
 #include "engine/ops/pad.h"
+#include "engine/ops/part_statistics.h"
 #include "engine/ops/placed.h"
 #include "engine/ops/position_embedding.h"
 #include "engine/ops/prelu.h"
@@ -115,6 +116,8 @@
   X(repeat_row, std::monostate)                                       \
   X(sum_rows, std::monostate)                                         \
   X(start_loss_statistics, LossStatisticsAttributes)                  \
+  X(keep_part_statistics, PartStatisticsAttributes)                   \
+  X(sum_part_statistics, PartStatisticsAttributes)                    \
   X(cross_entropy, CrossEntropyAttributes)                            \
   X(cross_entropy_backward, CrossEntropyAttributes)                   \
   X(cross_entropy_with_gradient, CrossEntropyAttributes)              \
@@ -152,9 +155,10 @@ using OpAttributes =
     std::variant<std::monostate, NormalizePixelsAttributes, LinearAttributes, Conv2dAttributes, BatchNorm2dAttributes,
                  LayerNormAttributes, GroupNormAttributes, AttentionAttributes, ActivationAttributes, GluAttributes,
                  Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes, DocumentSpansAttributes,
-                 EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes, LossTerm,
-                 CrossEntropyAttributes, LinearCrossEntropyAttributes, SmoothL1Attributes, DiceAttributes,
-                 ConfusionMatrixAttributes, GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes,
-                 LossScaleAttributes, OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes>;
+                 EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes,
+                 PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
+                 SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientFactorAttributes,
+                 SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes, AllReduceAttributes,
+                 RankPartsAttributes, BroadcastAttributes>;
 
 }  // namespace trainer

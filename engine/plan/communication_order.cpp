@@ -41,18 +41,24 @@ class OrderHash {
 
 std::uint64_t communication_order(const Program& program, const RunSchedule& schedule) {
   OrderHash hash(program);
+  const BatchParts& parts = schedule.parts();
   const auto add_step = [&](std::int64_t num_samples) {
-    if (num_samples == 0) return;
-    const Program::MicroBatch& micro_batch = micro_batch_of(program, schedule.own(num_samples));
-    hash.add(micro_batch.first);
-    hash.add(micro_batch.next);
+    for (std::int64_t i = 0; num_samples > 0 && i < parts.num_own; ++i) {
+      const Program::MicroBatch& micro_batch = micro_batch_of(program, parts.own(num_samples, i).count);
+      hash.add(micro_batch.first);
+      hash.add(micro_batch.next);
+      for (const Routine& routine : micro_batch.others) hash.add(routine);
+    }
   };
   const auto add_evaluation = [&](std::int64_t num_samples) {
-    const std::int64_t own = schedule.own(num_samples);
-    if (num_samples > 0 && (own > 0 || joins_without_samples(program))) hash.add(evaluation_of(program, own));
+    for (std::int64_t i = 0; num_samples > 0 && i < parts.num_own; ++i) {
+      const EvaluationPass pass = evaluation_pass(program, parts.own(num_samples, i).count, i);
+      for (const Routine* const routine : pass.routines()) hash.add(*routine);
+    }
   };
   add_step(schedule.batch_size());
   add_step(schedule.odd_batch_size());
+  for (const Routine* const routine : part_sum_routines(program)) hash.add(*routine);
   hash.add(program.update);
   add_evaluation(schedule.num_whole_eval_batches() > 0 ? schedule.eval_batch_size() : 0);
   add_evaluation(schedule.odd_eval_batch_size());

@@ -142,8 +142,9 @@ class Simulation {
       const std::uint64_t before = allocator_->fingerprint();
       const std::int64_t retries_before = num_retries();
       walk_step(step, false, [&] {
-        walk_layout(
-            [&] { for_each_step_routine(program_, schedule, shape, [&](const Routine& routine) { walk(routine); }); });
+        walk_layout([&] {
+          for_each_step_routine(program_, schedule, shape, [&](const Routine& routine, bool) { walk(routine); });
+        });
       });
       if (step == 1) plan_.first_step = plan_.steps.back().memory;
       if (!shape.last_is_odd || !has_whole_step) plan_.steady_step = plan_.steps.back().memory;
@@ -212,10 +213,10 @@ class Simulation {
   }
 
   void walk_evaluation(const RunSchedule& schedule) {
-    for_each_evaluation_routine(program_, schedule, [&](const Routine& routine, std::int64_t times) {
+    for_each_evaluation_routine(program_, schedule, [&](const auto& routines, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) {
         const std::uint64_t before = allocator_->fingerprint();
-        walk_layout([&] { walk(routine); });
+        for (const Routine* const routine : routines) walk_layout([&] { walk(*routine); });
         if (allocator_->fingerprint() == before) break;  // the others are the same
       }
     });

@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "engine/batch_part.h"
 #include "engine/bytes.h"
 #include "engine/config/diagnostic.h"
 #include "engine/graph/tensor_pieces.h"
 #include "engine/ops/mixed_sample.h"
 #include "engine/plan/target_reading.h"
 #include "engine/program/offload.h"
+#include "engine/program/run_schedule.h"
 
 namespace trainer {
 namespace {
@@ -35,8 +35,8 @@ std::int64_t staged_bytes(const Experiment& experiment, const DataDescription& d
   const std::int64_t wanted = experiment.train.batch_size.number().value_or(data.num_train);
   const std::int64_t whole = std::min(wanted, data.num_train);
   const std::int64_t asked = experiment.train.eval_batch_size;
-  const ParallelConfig& parallel = experiment.parallel;
-  const auto own = [&](std::int64_t samples) { return part_of_batch(samples, parallel.data, parallel.rank).count; };
+  const BatchParts parts = parts_of(experiment.parallel);
+  const auto own = [&](std::int64_t samples) { return parts.own(samples).count; };
   const std::int64_t batch = own(whole), eval_batch = own(std::min(asked > 0 ? asked : whole, data.num_validation));
   const auto order_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
   // More than any machine holds, which the model's first layer tells of.

@@ -1,8 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "engine/errors.h"
+#include "engine/program/part_sums.h"
 #include "engine/program/program.h"
 #include "engine/program/run_schedule.h"
 
@@ -22,28 +27,30 @@ inline const Routine& evaluation_of(const Program& program, std::int64_t batch_s
   return *found;
 }
 
-/// Calls `visit(routine)` for each routine of a step, in the order in which the training loop runs them; the loop
-/// itself chooses them by the batches that its reader delivers, and may end a step before the update.
+/// Calls `visit(routine, is_pass)` for each routine of a step, in the order in which the training loop runs them; a
+/// pass takes the reader's next batch.
 template <typename Visit>
 void for_each_step_routine(const Program& program, const RunSchedule& schedule, const RunSchedule::Step& step,
                            Visit&& visit) {
-  for (std::int64_t m = 0; m < step.num_micro_batches; ++m) {
-    const Program::MicroBatch& micro_batch = micro_batch_of(program, schedule.own_of_micro_batch(step, m));
-    visit(m == 0 ? micro_batch.first : micro_batch.next);
-  }
-  visit(program.update);
+  std::int64_t pass = 0;
+  for_each_step_item(program, step.num_micro_batches, [&](const StepItem& item) {
+    if (item.is_pass())
+      visit(routine_of(micro_batch_of(program, schedule.own_of_pass(step, pass++).count), item), true);
+    else
+      visit(routine_of(program, item), false);
+  });
 }
 
 /// Calls `visit(routine, times)` for each routine of the run's first step, once each.
 template <typename Visit>
 void for_each_first_step_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
-  const RunSchedule::Step step = schedule.step(1);
-  const std::int64_t num_odd = step.last_is_odd && step.num_micro_batches > 1 ? 1 : 0;
-  visit(program.micro_batches.front().first, 1.0);
-  visit(program.micro_batches.front().next, static_cast<double>(step.num_micro_batches - 1 - num_odd));
-  if (num_odd > 0)
-    visit(micro_batch_of(program, schedule.own_of_micro_batch(step, step.num_micro_batches - 1)).next, 1.0);
-  visit(program.update, 1.0);
+  std::vector<std::pair<const Routine*, double>> routines;
+  for_each_step_routine(program, schedule, schedule.step(1), [&](const Routine& routine, bool) {
+    const auto known =
+        std::find_if(routines.begin(), routines.end(), [&](const auto& counted) { return counted.first == &routine; });
+    known != routines.end() ? ++known->second : routines.emplace_back(&routine, 1.0).second;
+  });
+  for (const auto& [routine, times] : routines) visit(*routine, times);
 }
 
 /// Whether a rank without a sample of an evaluated batch runs a routine for it: where ranks share weights.
@@ -52,15 +59,38 @@ inline bool joins_without_samples(const Program& program) {
                      [](const Routine& routine) { return routine.batch_size == 0; });
 }
 
-/// Calls `visit(routine, times)` for each routine of an evaluation, in order.
+/// What is laid out together for one part of an evaluated batch.
+struct EvaluationPass {
+  std::array<const Routine*, 2> all{};
+  std::size_t count = 0;  ///< 0: this rank has nothing to do
+  std::span<const Routine* const> routines() const { return std::span(all).first(count); }
+};
+
+/// That of a part of so many samples, of which this rank takes the index-th of its own.
+inline EvaluationPass evaluation_pass(const Program& program, std::int64_t num_samples, std::int64_t index) {
+  EvaluationPass pass;
+  if (num_samples == 0 && !joins_without_samples(program)) return pass;
+  pass.all[pass.count++] = &evaluation_of(program, num_samples);
+  if (program.part_sums.statistics >= 0)
+    pass.all[pass.count++] = &program.part_sums.keep_statistics[static_cast<std::size_t>(index)];
+  return pass;
+}
+
+/// Calls `visit(routines, times)` for the routines of each batch of an evaluation, in order.
 template <typename Visit>
 void for_each_evaluation_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
-  const std::int64_t whole = schedule.own_eval_batch_size(), odd = schedule.own(schedule.odd_eval_batch_size());
-  const bool joins = joins_without_samples(program);
-  if (schedule.num_whole_eval_batches() > 0 && (whole > 0 || joins))
-    visit(evaluation_of(program, whole), schedule.num_whole_eval_batches());
-  if (odd > 0 || (schedule.odd_eval_batch_size() > 0 && joins)) visit(evaluation_of(program, odd), std::int64_t{1});
-  if (!program.agree_evaluation.instructions.empty()) visit(program.agree_evaluation, std::int64_t{1});
+  const auto visit_batches = [&](std::int64_t num_samples, std::int64_t times) {
+    std::vector<const Routine*> routines;
+    for (std::int64_t i = 0; i < schedule.parts().num_own; ++i) {
+      const EvaluationPass pass = evaluation_pass(program, schedule.parts().own(num_samples, i).count, i);
+      routines.insert(routines.end(), pass.routines().begin(), pass.routines().end());
+    }
+    if (times > 0 && !routines.empty()) visit(routines, times);
+  };
+  visit_batches(schedule.eval_batch_size(), schedule.num_whole_eval_batches());
+  visit_batches(schedule.odd_eval_batch_size(), schedule.odd_eval_batch_size() > 0 ? 1 : 0);
+  if (!program.agree_evaluation.instructions.empty())
+    visit(std::vector<const Routine*>{&program.agree_evaluation}, std::int64_t{1});
 }
 
 }  // namespace trainer

@@ -1,6 +1,7 @@
 #include "engine/program/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
@@ -13,6 +14,7 @@
 #include "engine/program/linear_fusion.h"
 #include "engine/program/mask_reads.h"
 #include "engine/program/offload.h"
+#include "engine/program/part_sums.h"
 #include "engine/program/placement.h"
 #include "engine/program/precision.h"
 #include "engine/program/rank_sums.h"
@@ -176,6 +178,10 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     throw ConfigError(
         "GPUs do not round parts of 16-bit weights yet: set parallel.shard: none, or memory.master_weights: true");
   const RunSchedule schedule(experiment, data);
+  if (schedule.is_cut_into_parts() && schedule.num_ranks() > 2 && device.kind() == "cuda")
+    throw ConfigError(
+        "NCCL adds up over more than two ranks in an order of its own: set parallel.deterministic: false, or "
+        "parallel.data: 2");
   Program program;
   program.load.name = "load";
   program.num_ranks = schedule.num_ranks();
@@ -191,16 +197,17 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   std::optional<SharedOrder> shared_order;
   recompute.gathers_weights = Sharding(experiment).gathers_weights();
   if (recompute.gathers_weights) shared_order.emplace(experiment, data, device, recompute);
-  std::vector<std::int64_t> batch_sizes = {schedule.own_batch_size()};
-  const std::int64_t odd = schedule.own(schedule.odd_batch_size());
-  if (odd > 0 && odd != batch_sizes.front()) batch_sizes.push_back(odd);
-  for (std::int64_t batch_size : batch_sizes) {
+  const std::vector<std::int64_t> batch_sizes =
+      schedule.pass_sizes(std::array{schedule.batch_size(), schedule.odd_batch_size()});
+  for (const std::int64_t batch_size : batch_sizes) {
+    if (batch_size == 0) break;
     Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
     if (program.layers.empty()) {
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead())
         for (const ValueId field : graph.fields())
           program.staged_fields.push_back(add_staging(program, scheduler, graph, field, schedule));
+      add_part_statistics(program, scheduler, schedule);
       recompute.persistent_bytes = persistent_bytes(program);
       if (recompute.updates_in_backward) {
         scheduler.update_in_backward([&](Routine& routine, std::span<const std::int32_t> parameters) {
@@ -215,26 +222,28 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     fuse_residuals(graph, experiment.memory.in_place);
     place_concatenated(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
-    const std::string suffix = batch_size == batch_sizes.front() ? "" : ", odd last batch";
+    const char* const other_size = schedule.is_cut_into_parts() ? ", smaller part" : ", odd last batch";
+    const std::string suffix = batch_size == batch_sizes.front() ? "" : other_size;
     Program::MicroBatch micro_batch;
     micro_batch.batch_size = batch_size;
-    micro_batch.first = scheduler.schedule_training(graph, Scheduler::Gradients::start, "train" + suffix);
-    if (schedule.accumulates()) {
-      micro_batch.next = scheduler.schedule_training(graph, Scheduler::Gradients::add, "train, accumulating" + suffix);
-    }
+    micro_batch.first = scheduler.schedule_training(graph, first_pass(), "train" + suffix);
+    if (schedule.accumulates())
+      micro_batch.next = scheduler.schedule_training(graph, next_pass(schedule), "train, accumulating" + suffix);
+    if (schedule.parts().num_own > 1) leave_running_statistics(graph);
+    for (std::int64_t depth = 1, parts = 2; parts <= schedule.parts().num_own; ++depth, parts *= 2)
+      micro_batch.others.push_back(scheduler.schedule_training(graph, other_pass(static_cast<std::size_t>(depth)),
+                                                               "train a further part" + suffix));
     program.micro_batches.push_back(std::move(micro_batch));
     if (program.micro_batches.size() == 1 && !goes_on(program)) return std::nullopt;
   }
-  if (schedule.odd_batch_size() > 0 && odd == 0)
-    program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler, schedule.accumulates()));
+  if (batch_sizes.back() == 0)
+    program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler, schedule));
+  add_part_sums(program, scheduler, schedule);
   program.update = schedule_update(program, scheduler, experiment);
 
-  const std::int64_t whole_eval = schedule.num_whole_eval_batches() > 0 ? schedule.own_eval_batch_size() : 0;
-  const std::int64_t odd_eval = schedule.own(schedule.odd_eval_batch_size());
-  std::vector<std::int64_t> eval_sizes;
-  if (whole_eval > 0) eval_sizes.push_back(whole_eval);
-  if (odd_eval > 0 && odd_eval != whole_eval) eval_sizes.push_back(odd_eval);
-  for (std::int64_t batch_size : eval_sizes) {
+  const std::int64_t whole_eval = schedule.num_whole_eval_batches() > 0 ? schedule.eval_batch_size() : 0;
+  for (const std::int64_t batch_size : schedule.pass_sizes(std::array{whole_eval, schedule.odd_eval_batch_size()})) {
+    if (batch_size == 0) break;
     const Graph graph = make_evaluation_graph(experiment, data, batch_size, device, precision_options(experiment));
     const bool is_whole = batch_size == schedule.own_eval_batch_size();
     program.evaluations.push_back(

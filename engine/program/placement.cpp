@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "engine/errors.h"
 #include "engine/memory/rounding.h"
+#include "engine/program/part_sums.h"
 #include "engine/program/routine_walk.h"
 
 namespace trainer {
@@ -31,13 +33,20 @@ std::vector<Stretch> stretches_of(const Program& program) {
     return stretches.size() - 1;
   };
   const std::size_t load = add(program.load), refresh = add(program.refresh);
-  std::vector<std::size_t> firsts, nexts, between_steps = {refresh};
+  std::vector<std::size_t> between_steps = {refresh};
+  std::map<const Routine*, std::size_t> of_steps;
+  const auto of_step = [&](const Routine& routine) {
+    const auto [known, is_new] = of_steps.try_emplace(&routine, 0);
+    if (is_new) known->second = add(routine);
+    return known->second;
+  };
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
-    firsts.push_back(add(micro_batch.first));
-    between_steps.push_back(firsts.back());
-    nexts.push_back(add(micro_batch.next));
+    between_steps.push_back(of_step(micro_batch.first));
+    of_step(micro_batch.next);
+    for (const Routine& routine : micro_batch.others) of_step(routine);
   }
-  const std::size_t update = add(program.update);
+  for (const Routine* const routine : part_sum_routines(program)) of_step(*routine);
+  const std::size_t update = of_step(program.update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
   if (!program.agree_evaluation.instructions.empty()) between_steps.push_back(add(program.agree_evaluation));
   if (program.generation) {
@@ -58,11 +67,26 @@ std::vector<Stretch> stretches_of(const Program& program) {
   stretches[load].followers = between_steps;
   stretches[refresh].followers = between_steps;
   stretches[update].followers = between_steps;
-  for (const std::vector<std::size_t>* kind : {&firsts, &nexts}) {
-    for (const std::size_t micro_batch : *kind) stretches[micro_batch].followers = {update};
-    // An odd micro-batch is the last one of its step.
-    if (!kind->empty())
-      for (const std::size_t next : nexts) stretches[kind->front()].followers.push_back(next);
+  // Any size may stand behind any other.
+  const bool accumulates = !program.micro_batches.empty() && !program.micro_batches.front().next.instructions.empty();
+  const auto routines_of = [&](const StepItem& item) {
+    std::vector<std::size_t> routines;
+    if (!item.is_pass()) return std::vector{of_step(routine_of(program, item))};
+    for (const Program::MicroBatch& micro_batch : program.micro_batches)
+      routines.push_back(of_step(routine_of(micro_batch, item)));
+    return routines;
+  };
+  for (std::int64_t num_micro_batches = 1; num_micro_batches <= (accumulates ? 3 : 1); ++num_micro_batches) {
+    std::vector<std::size_t> before;
+    for_each_step_item(program, num_micro_batches, [&](const StepItem& item) {
+      const std::vector<std::size_t> behind = routines_of(item);
+      for (const std::size_t routine : before) {
+        std::vector<std::size_t>& followers = stretches[routine].followers;
+        for (const std::size_t follower : behind)
+          if (std::find(followers.begin(), followers.end(), follower) == followers.end()) followers.push_back(follower);
+      }
+      before = behind;
+    });
   }
   return stretches;
 }

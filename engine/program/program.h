@@ -90,6 +90,21 @@ struct Placement {
   std::int64_t segment_bytes = 0;
 };
 
+/// What adds up the parts of batches in one order: Note [Sums of parts] in part_sums.h.
+struct PartSums {
+  bool is_on = false;
+  std::int64_t num_own = 1;              ///< parts of a batch that this rank takes
+  bool alternates = false;               ///< the next part is the next rank's
+  BufferId statistics = -1;              ///< the loss's, of each of them; -1: it takes one
+  std::vector<Routine> keep_statistics;  ///< by part; empty where it takes one
+  std::vector<Routine> merges;           ///< of gradients: those of depth i + 1 to those of depth i
+  // Of experiments that accumulate.
+  Routine merge_further;         ///< depth 1 to what the first part of a further micro-batch left
+  Routine add_further;           ///< a further micro-batch to the first one
+  bool sums_over_ranks = false;  ///< behind each micro-batch, and not in the update:
+  Routine sum_first, sum_further;
+};
+
 /// Shared by training, prediction and diagnosis: the only list of what is held when.
 /// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never
 /// released. Gradients are allocated by the first micro-batch of a step and released by `update`.
@@ -120,15 +135,18 @@ struct Program {
   /// Of averages, where there are some: copies the parameters to them, under an average_share of 1; fills the 16-bit
   /// copies from them.
   Routine start_averages, lend_averages;
-  /// For each of the at most two micro-batch sizes (the whole one first, then the odd last one).
+  /// For each size of a pass: the whole micro-batch first, then the odd last one; with parallel.deterministic those of
+  /// parts, the largest first.
   struct MicroBatch {
     std::int64_t batch_size = 0;
-    Routine first;  ///< starts the gradients
-    Routine next;   ///< adds to them; empty where the experiment never accumulates
+    Routine first;                ///< starts the gradients
+    Routine next;                 ///< adds to them; empty where the experiment never accumulates
+    std::vector<Routine> others;  ///< of parts behind the first, by depth − 1: Note [Sums of parts] in part_sums.h
   };
   std::vector<MicroBatch> micro_batches;
+  PartSums part_sums;
   Routine update;
-  /// For each of the at most two evaluation batch sizes.
+  /// For each size of an evaluated batch, or part of one.
   std::vector<Routine> evaluations;
   /// Of a run of several ranks (rank_sums.h): rank 0's running statistics for all, in front of an evaluation and a
   /// checkpoint; what evaluations found, summed, behind one. No instructions where there is one rank.

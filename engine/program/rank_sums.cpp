@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/program/part_sums.h"
 #include "engine/program/sharding.h"
 
 namespace trainer {
@@ -27,12 +28,26 @@ std::map<DType, std::vector<BufferId>> by_type(const Program& program, std::span
   return lists;
 }
 
+void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& routine,
+                           std::span<const BufferId> gradients) {
+  std::vector<BufferId> filled;
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    if (!program.parameters[p].trainable) continue;
+    filled.push_back(gradients[p]);
+    routine.instructions.push_back(
+        {Instruction::Kind::allocate, filled.back(), program.parameters[p].layer, Phase::backward});
+  }
+  for (auto& [type, buffers] : by_type(program, filled)) {
+    const std::vector<TensorType> types = types_of(program, buffers);
+    scheduler.append_call(routine, fill_zero_op(types), std::move(buffers), {}, no_layer, Phase::backward);
+  }
+}
+
 }  // namespace
 
-void append_rank_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
-                      std::span<const BufferId> gradients) {
+void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
+                          std::span<const BufferId> gradients) {
   if (num_ranks == 1) return;
-  append_sum(program, scheduler, num_ranks, routine, {program.loss_statistics}, Phase::update);
   for (auto& [type, buffers] : by_type(program, gradients))
     append_sum(program, scheduler, num_ranks, routine, std::move(buffers), Phase::update);
 }
@@ -40,8 +55,8 @@ void append_rank_sums(Program& program, Scheduler& scheduler, std::int64_t num_r
 Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks) {
   Routine routine;
   routine.name = "agreement on an evaluation";
+  append_statistics_sum(program, scheduler, routine, Phase::eval);
   if (num_ranks == 1) return routine;
-  append_sum(program, scheduler, num_ranks, routine, {program.loss_statistics}, Phase::eval);
   if (program.metric_counts >= 0)
     append_sum(program, scheduler, num_ranks, routine, {program.metric_counts}, Phase::eval);
   return routine;
@@ -63,36 +78,29 @@ Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::
   return routine;
 }
 
-Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, bool accumulates) {
+Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, const RunSchedule& schedule) {
   Program::MicroBatch empty;
-  const char* const first = "train, without samples";
-  const char* const next = "train, accumulating without samples";
-  if (scheduler.shares_gradients()) {
-    const Program::MicroBatch whole = program.micro_batches.front();
-    empty.first = schedule_without_samples(program, scheduler, whole.first, first);
-    if (accumulates) empty.next = schedule_without_samples(program, scheduler, whole.next, next);
-    Routine start;
-    scheduler.append_start_of_statistics(start, static_cast<int>(program.loss_parts.size()),
-                                         program.buffers[program.loss_statistics].layer, Phase::forward);
-    empty.first.instructions.insert(empty.first.instructions.begin(), start.instructions.begin(),
-                                    start.instructions.end());
-    return empty;
-  }
-  empty.first.name = first;
-  empty.next.name = next;
-  scheduler.append_start_of_statistics(empty.first, static_cast<int>(program.loss_parts.size()),
-                                       program.buffers[program.loss_statistics].layer, Phase::forward);
-  std::vector<BufferId> gradients;
-  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    if (!program.parameters[p].trainable) continue;
-    gradients.push_back(scheduler.gradient_buffers()[p]);
-    empty.first.instructions.push_back(
-        {Instruction::Kind::allocate, gradients.back(), program.parameters[p].layer, Phase::backward});
-  }
-  for (auto& [type, buffers] : by_type(program, gradients)) {
-    const std::vector<TensorType> types = types_of(program, buffers);
-    scheduler.append_call(empty.first, fill_zero_op(types), std::move(buffers), {}, no_layer, Phase::backward);
-  }
+  // A copy: what is scheduled may move the program's lists.
+  const Program::MicroBatch whole = program.micro_batches.front();
+  const auto schedule_pass = [&](const Routine& with_samples, const Scheduler::Pass& pass, const char* name) {
+    Routine routine;
+    if (pass.starts_statistics)
+      scheduler.append_start_of_statistics(routine, static_cast<int>(program.loss_parts.size()),
+                                           program.buffers[program.loss_statistics].layer, Phase::forward);
+    if (scheduler.shares_gradients()) {
+      const Routine shared = schedule_without_samples(program, scheduler, with_samples, name);
+      routine.instructions.insert(routine.instructions.end(), shared.instructions.begin(), shared.instructions.end());
+    } else if (!pass.adds) {
+      append_zero_gradients(program, scheduler, routine, scheduler.gradients_at(pass.place).wholes);
+    }
+    routine.name = name;
+    return routine;
+  };
+  empty.first = schedule_pass(whole.first, first_pass(), "train, without samples");
+  if (schedule.accumulates())
+    empty.next = schedule_pass(whole.next, next_pass(schedule), "train, accumulating without samples");
+  for (std::size_t i = 0; i < whole.others.size(); ++i)
+    empty.others.push_back(schedule_pass(whole.others[i], other_pass(i + 1), "train a part without samples"));
   return empty;
 }
 

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "engine/program/program.h"
+#include "engine/program/run_schedule.h"
 #include "engine/program/schedule.h"
 
 namespace trainer {
@@ -20,13 +21,13 @@ namespace trainer {
 //
 // Every rank runs the same sums in the same order: they stand in the routines that do not depend on batch sizes.
 
-/// Sums over ranks of the gradients of these parameters and of the loss's statistics; nothing where there is one rank.
-void append_rank_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
-                      std::span<const BufferId> gradients);
+/// Sums of gradients over ranks; nothing where there is one.
+void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
+                          std::span<const BufferId> gradients);
 /// Program::agree_evaluation and Program::share_statistics.
 Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
 Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
 /// The routines of a micro-batch of which this rank has no sample. The scheduler knows the gradients' buffers.
-Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, bool accumulates);
+Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 
 }  // namespace trainer

@@ -19,10 +19,14 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
   }
   check_best_metric(experiment, data);
   const std::int64_t batch_size = train.batch_size.number().value_or(0), num_ranks = experiment.parallel.data;
-  if (const std::int64_t shared = std::min(batch_size > 0 ? batch_size : data.num_train, data.num_train);
-      shared < num_ranks)
-    throw ConfigError(fmt::format("{} ranks share a batch, and it has {}: lower parallel.data (--ranks)", num_ranks,
-                                  shared == 1 ? "1 sample" : fmt::format("{} samples", shared)));
+  const std::int64_t shared = std::min(batch_size > 0 ? batch_size : data.num_train, data.num_train);
+  const std::string samples = shared == 1 ? "1 sample" : fmt::format("{} samples", shared);
+  if (shared < num_ranks)
+    throw ConfigError(
+        fmt::format("{} ranks share a batch, and it has {}: lower parallel.data (--ranks)", num_ranks, samples));
+  if (experiment.parallel.deterministic && shared < experiment.parallel.parts)
+    throw ConfigError(fmt::format("a batch is cut into {} parts, and it has {}: lower parallel.parts",
+                                  experiment.parallel.parts, samples));
   if (experiment.data.drop_last && batch_size > data.num_train) {
     throw located_error(experiment.data.drop_last_location,
                         fmt::format("'data.drop_last' leaves nothing to train on: {} training samples do not fill a "

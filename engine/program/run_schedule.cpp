@@ -1,10 +1,21 @@
 #include "engine/program/run_schedule.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/errors.h"
 
 namespace trainer {
+
+BatchParts parts_of(const ParallelConfig& parallel) {
+  const std::int64_t num_ranks = parallel.data, rank = parallel.rank;
+  if (!parallel.deterministic) return {.num_parts = num_ranks, .first = rank};
+  const std::int64_t num_own = parallel.parts / num_ranks;
+  // See Note [Sums of parts].
+  if (parallel.shard >= Shard::gradients)
+    return {.num_parts = parallel.parts, .num_own = num_own, .first = rank, .stride = num_ranks};
+  return {.num_parts = parallel.parts, .num_own = num_own, .first = rank * num_own};
+}
 
 RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& data) {
   const TrainConfig& train = experiment.train;
@@ -30,9 +41,22 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
   eval_every_ = train.eval_every;
   num_ranks_ = experiment.parallel.data;
   rank_ = experiment.parallel.rank;
+  parts_ = parts_of(experiment.parallel);
+  is_cut_ = experiment.parallel.deterministic;
   average_ = experiment.average;
   average_after_ = average_.after * (average_.after_in_epochs ? steps_per_epoch_ : 1);
   average_every_ = average_.every * (average_.every_in_epochs ? steps_per_epoch_ : 1);
+}
+
+std::vector<std::int64_t> RunSchedule::pass_sizes(std::span<const std::int64_t> batch_sizes) const {
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t num_samples : batch_sizes) {
+    if (num_samples == 0) continue;
+    for (std::int64_t part = 0; part < parts_.num_own; ++part) sizes.push_back(parts_.own(num_samples, part).count);
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
 }
 
 double RunSchedule::average_share(std::int64_t step) const {

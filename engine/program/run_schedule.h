@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/batch_part.h"
@@ -8,6 +9,9 @@
 #include "engine/graph/data_description.h"
 
 namespace trainer {
+
+/// The parts of batches that the rank of `parallel` takes.
+BatchParts parts_of(const ParallelConfig& parallel);
 
 /// How a run is cut into epochs, steps and micro-batches; a pure function of configuration and data sizes, shared by
 /// the plan and the training loop. Steps count from 1. Batches are those that all ranks share, but for what `own` says:
@@ -54,24 +58,33 @@ class RunSchedule {
   bool evaluates_initially() const { return total_steps_ == 0 && evaluates(); }
   bool accumulates() const { return accumulates_; }
 
-  /// Of a batch of so many samples, those of this rank; 0: none.
-  std::int64_t own(std::int64_t num_samples) const { return part_of_batch(num_samples, num_ranks_, rank_).count; }
+  /// Of a batch of so many samples, those that this rank takes at a time, in its first part; 0: none.
+  std::int64_t own(std::int64_t num_samples) const { return parts_.own(num_samples).count; }
+  /// The parts of each batch that this rank takes: one, but with parallel.deterministic.
+  const BatchParts& parts() const { return parts_; }
+  bool is_cut_into_parts() const { return is_cut_; }
+  /// The sizes of passes over batches of so many samples each, the largest first; with 0 where a part has no sample.
+  std::vector<std::int64_t> pass_sizes(std::span<const std::int64_t> batch_sizes) const;
   /// The most that this rank takes at a time in training.
   std::int64_t own_batch_size() const { return own(batch_size_); }
   std::int64_t own_eval_batch_size() const { return own(eval_batch_size_); }
-  /// Whether there is an evaluated batch of which this rank has no sample.
+  /// Whether there is a part of an evaluated batch that this rank takes and that has no sample.
   bool lacks_evaluated_samples() const {
-    return (num_whole_eval_batches_ > 0 && own(eval_batch_size_) == 0) ||
-           (odd_eval_batch_size_ > 0 && own(odd_eval_batch_size_) == 0);
+    const auto lacks = [&](std::int64_t num_samples) { return parts_.own(num_samples, parts_.num_own - 1).count == 0; };
+    return (num_whole_eval_batches_ > 0 && lacks(eval_batch_size_)) ||
+           (odd_eval_batch_size_ > 0 && lacks(odd_eval_batch_size_));
   }
-  /// Of the index-th micro-batch of a step, those of this rank.
-  std::int64_t own_of_micro_batch(const Step& step, std::int64_t index) const {
-    return own(step.last_is_odd && index + 1 == step.num_micro_batches ? odd_batch_size_ : batch_size_);
-  }
-  /// Where they begin in it.
-  std::int64_t own_begin_of_micro_batch(const Step& step, std::int64_t index) const {
-    const bool is_odd = step.last_is_odd && index + 1 == step.num_micro_batches;
-    return part_of_batch(is_odd ? odd_batch_size_ : batch_size_, num_ranks_, rank_).begin;
+  /// A pass is one part of a micro-batch. Of a step this rank makes:
+  std::int64_t num_passes(const Step& step) const { return step.num_micro_batches * parts_.num_own; }
+  /// The first pass of a micro-batch of an epoch, as the reader counts them.
+  std::int64_t first_pass(std::int64_t batch) const { return batch * parts_.num_own; }
+  /// The micro-batch of a step of which a pass takes a part, and which one of its own that is, from 0.
+  std::int64_t micro_batch_of(std::int64_t pass) const { return pass / parts_.num_own; }
+  std::int64_t part_of(std::int64_t pass) const { return pass % parts_.num_own; }
+  /// The samples of that pass, and where they begin in the micro-batch.
+  BatchPart own_of_pass(const Step& step, std::int64_t pass) const {
+    const bool is_odd = step.last_is_odd && micro_batch_of(pass) + 1 == step.num_micro_batches;
+    return parts_.own(is_odd ? odd_batch_size_ : batch_size_, part_of(pass));
   }
   std::int64_t num_ranks() const { return num_ranks_; }
   std::int64_t rank() const { return rank_; }
@@ -82,6 +95,8 @@ class RunSchedule {
   std::int64_t accumulation_steps_ = 1, eval_every_ = 0;
   bool accumulates_ = false;
   std::int64_t num_ranks_ = 1, rank_ = 0;
+  BatchParts parts_;
+  bool is_cut_ = false;
   AverageConfig average_;
   std::int64_t average_after_ = 0, average_every_ = 1;  ///< in steps
 };

@@ -19,10 +19,11 @@ class RoutineSchedule {
   RoutineSchedule(Scheduler& scheduler, Program& program, const Graph& graph, Routine& routine)
       : scheduler_(scheduler), program_(program), graph_(graph), routine_(routine) {}
 
-  /// `parameter_gradients`: the buffers gradients are kept in; -1 where the first routine makes them.
-  void run(std::vector<BufferId>& parameter_gradients, bool is_next) {
+  /// `gradients`: the buffers they are kept in; -1 where the first routine makes them.
+  void run(Scheduler::Gradients& gradients, const Scheduler::Pass& pass) {
+    std::vector<BufferId>& parameter_gradients = gradients.wholes;
     const bool shares_gradients = scheduler_.shares_gradients() && graph_.mode == GraphMode::training;
-    const bool adds_gradients = is_next && !shares_gradients;
+    const bool adds_gradients = pass.adds && !shares_gradients;
     bind_given();
     find_last_uses();
     if (keeps_prediction_) last_use_[root(graph_.prediction)] = forever;
@@ -35,7 +36,7 @@ class RoutineSchedule {
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (shares_gradients) find_buckets();
-    if (graph_.mode == GraphMode::training && !is_next) {
+    if (graph_.mode == GraphMode::training && pass.starts_statistics) {
       scheduler_.append_start_of_statistics(routine_, static_cast<int>(graph_.loss_parts.size()),
                                             graph_.values[graph_.loss_statistics].layer, first_phase);
     }
@@ -58,7 +59,7 @@ class RoutineSchedule {
       release_dead(node, n, phase);
       release_shared(n, phase);
       if (!updates_behind_.empty()) append_updates(updates_behind_[n], parameter_gradients);
-      if (shares_gradients) append_sums(n, parameter_gradients, is_next);
+      if (shares_gradients) append_sums(n, gradients, pass.adds);
     }
   }
 
@@ -191,26 +192,28 @@ class RoutineSchedule {
   }
 
   /// Of the buckets that are complete behind a node.
-  void append_sums(std::size_t n, const std::vector<BufferId>& gradients, bool adds) {
+  void append_sums(std::size_t n, Scheduler::Gradients& gradients, bool adds) {
     for (const Bucket& bucket : buckets_) {
       if (bucket.behind != n) continue;
       std::vector<BufferId> wholes, parts;
       for (const std::int32_t p : bucket.parameters) {
         const Parameter& parameter = graph_.parameters[p];
-        wholes.push_back(gradients[p]);
-        parts.push_back(gradient_part(p, program_.buffers[gradients[p]].type));
+        wholes.push_back(gradients.wholes[p]);
+        parts.push_back(gradient_part(gradients, p));
         if (!adds && parts.back() >= 0)
           routine_.instructions.push_back({Kind::allocate, parts.back(), parameter.layer, Phase::backward});
       }
       append_reduce_scatter(program_, scheduler_, routine_, wholes, parts, adds, Phase::backward);
       for (const std::int32_t p : bucket.parameters)
-        routine_.instructions.push_back({Kind::release, gradients[p], graph_.parameters[p].layer, Phase::backward});
+        routine_.instructions.push_back(
+            {Kind::release, gradients.wholes[p], graph_.parameters[p].layer, Phase::backward});
     }
   }
 
-  BufferId gradient_part(std::int32_t p, const TensorType& whole) {
+  BufferId gradient_part(Scheduler::Gradients& gradients, std::int32_t p) {
+    const TensorType whole = program_.buffers[gradients.wholes[p]].type;
     const ElementRange range = rank_part(whole.num_elements(), program_.num_ranks, program_.rank);
-    BufferId& part = scheduler_.gradient_parts()[p];
+    BufferId& part = gradients.parts[p];
     if (part < 0 && range.count > 0)
       part = scheduler_.add_buffer(graph_.parameters[p].name + ".grad.part", graph_.parameters[p].layer,
                                    Category::gradient, {whole.dtype, {range.count}});
@@ -386,33 +389,34 @@ void Scheduler::append_start_of_statistics(Routine& routine, int num_terms, Laye
   append_call(routine, start_loss_statistics_op(attributes), {program_.loss_statistics}, {}, layer, phase);
 }
 
-Routine Scheduler::schedule_training(const Graph& graph, Gradients gradients, std::string name) {
-  gradient_buffers_.resize(graph.parameters.size(), -1);
-  gradient_parts_.resize(graph.parameters.size(), -1);
+Routine Scheduler::schedule_training(const Graph& graph, const Pass& pass, std::string name) {
+  Gradients& gradients = gradients_at(pass.place);
+  gradients.wholes.resize(graph.parameters.size(), -1);
+  gradients.parts.resize(graph.parameters.size(), -1);
   Routine routine;
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;
-  RoutineSchedule(*this, program_, graph, routine).run(gradient_buffers_, gradients == Gradients::add);
+  RoutineSchedule(*this, program_, graph, routine).run(gradients, pass);
   return routine;
 }
 
 Routine Scheduler::schedule_evaluation(const Graph& graph, std::string name) {
-  std::vector<BufferId> no_gradients;
+  Gradients no_gradients;
   Routine routine;
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;
-  RoutineSchedule(*this, program_, graph, routine).run(no_gradients, false);
+  RoutineSchedule(*this, program_, graph, routine).run(no_gradients, {});
   return routine;
 }
 
 Routine Scheduler::schedule_prediction(const Graph& graph, std::string name, BufferId& prediction) {
-  std::vector<BufferId> no_gradients;
+  Gradients no_gradients;
   Routine routine;
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;
   RoutineSchedule schedule(*this, program_, graph, routine);
   schedule.keep_prediction();
-  schedule.run(no_gradients, false);
+  schedule.run(no_gradients, {});
   prediction = schedule.prediction();
   return routine;
 }

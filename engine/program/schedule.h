@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <span>
 #include <utility>
@@ -34,10 +35,14 @@ class Scheduler {
   void share_gradients() { shares_gradients_ = true; }
   bool shares_gradients() const { return shares_gradients_; }
 
-  /// What a training routine does with the gradients of the parameters.
-  enum class Gradients : std::uint8_t { start, add };
+  /// How a training routine takes part in a step.
+  struct Pass {
+    bool adds = false;              ///< to the gradients that an earlier one left; else it starts them
+    bool starts_statistics = true;  ///< of the loss
+    std::size_t place = 0;          ///< where its gradients stay: Note [Sums of parts] in part_sums.h
+  };
 
-  Routine schedule_training(const Graph& graph, Gradients gradients, std::string name);
+  Routine schedule_training(const Graph& graph, const Pass& pass, std::string name);
   Routine schedule_evaluation(const Graph& graph, std::string name);
   /// An evaluation that leaves Graph::prediction in a buffer, and does not release it.
   Routine schedule_prediction(const Graph& graph, std::string name, BufferId& prediction);
@@ -51,10 +56,19 @@ class Scheduler {
   /// Appends what a step begins with.
   void append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase);
 
-  /// Gradient buffers by parameter; -1 until a training routine has been scheduled.
-  std::vector<BufferId>& gradient_buffers() { return gradient_buffers_; }
-  /// Where gradients are shared, this rank's parts of their sums by parameter; -1: it has none.
-  std::vector<BufferId>& gradient_parts() { return gradient_parts_; }
+  /// Of one place, by parameter; -1 until a training routine has been scheduled.
+  struct Gradients {
+    std::vector<BufferId> wholes;
+    std::vector<BufferId> parts;  ///< where gradients are shared, this rank's parts of their sums; -1: it has none
+    const std::vector<BufferId>& kept(bool are_shared) const { return are_shared ? parts : wholes; }
+  };
+  Gradients& gradients_at(std::size_t place) {
+    if (place >= gradients_.size()) gradients_.resize(place + 1);
+    return gradients_[place];
+  }
+  /// Those that are updated with.
+  std::vector<BufferId>& gradient_buffers() { return gradients_at(0).wholes; }
+  std::vector<BufferId>& gradient_parts() { return gradients_at(0).parts; }
   bool in_place() const { return in_place_; }
   const AppendUpdate& append_update() const { return append_update_; }
 
@@ -64,7 +78,7 @@ class Scheduler {
   const bool in_place_;
   AppendUpdate append_update_;
   bool shares_gradients_ = false;
-  std::vector<BufferId> gradient_buffers_, gradient_parts_;
+  std::deque<Gradients> gradients_;  ///< by place; references to them stay
 };
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/graph/trained_layers.h"
+#include "engine/program/part_sums.h"
 #include "engine/program/rank_sums.h"
 #include "engine/program/sharding.h"
 #include "engine/program/weight_averages.h"
@@ -213,7 +214,9 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
   std::vector<BufferId> gradients;
   gradients.reserve(parameters.size());
   for (const std::int32_t p : parameters) gradients.push_back(scheduler.gradient_buffers()[p]);
-  append_rank_sums(program, scheduler, experiment.parallel.data, routine, gradients);
+  append_statistics_sum(program, scheduler, routine, Phase::update);
+  if (!program.part_sums.sums_over_ranks)
+    append_gradient_sums(program, scheduler, experiment.parallel.data, routine, gradients);
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
   for (const BufferId gradient : gradients)
@@ -222,7 +225,8 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
   if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
 }
 
-/// Of whole gradients: sums them so that this rank's parts of them hold its parts of the sums.
+/// Of whole gradients: sums them, where that has not been done, so that this rank's parts of them hold its parts of the
+/// sums.
 void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine,
                         std::span<const std::int32_t> parameters) {
   std::map<DType, std::vector<std::int32_t>> by_type;
@@ -235,32 +239,32 @@ void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine
       parts.push_back(part_of(program, scheduler, wholes.back()));
       scheduler.gradient_parts()[p] = parts.back();
     }
-    append_reduce_scatter(program, scheduler, routine, wholes, parts, false, Phase::update);
+    if (!program.part_sums.sums_over_ranks)
+      append_reduce_scatter(program, scheduler, routine, wholes, parts, false, Phase::update);
   }
 }
 
-/// Part of the loss's statistics, from element `first` on.
-BufferId statistics_from(Program& program, Scheduler& scheduler, std::int64_t first, std::int64_t count) {
+/// What of the loss's statistics tells of lost weights.
+BufferId count_of_statistics(Program& program, Scheduler& scheduler) {
   const Buffer statistics = program.buffers[program.loss_statistics];
   const BufferId view =
-      scheduler.add_buffer(statistics.name + ".part", statistics.layer, statistics.category, {DType::f64, {count}});
+      scheduler.add_buffer(statistics.name + ".counted", statistics.layer, statistics.category, {DType::f64, {1}});
   program.buffers[view].view_of = program.loss_statistics;
-  program.buffers[view].view_offset = first * static_cast<std::int64_t>(sizeof(double));
+  program.buffers[view].view_offset = num_counted * static_cast<std::int64_t>(sizeof(double));
   return view;
 }
 
 /// The update where ranks have parts of the model: Note [Sharded models]. Each updates its own, so whether a weight was
-/// lost (Note [Lost weights] in engine/ops/loss_statistics.h) is known behind it: what counts that is summed there.
+/// lost (Note [Lost weights] in engine/ops/loss_statistics.h) is known behind it: what counts that is summed again
+/// there, of which rank 0 has the sum and all others nothing.
 void append_shared_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const Sharding sharding(experiment);
   const std::vector<std::int32_t> parameters = trained_parameters(program);
-  const std::int64_t num_statistics = program.buffers[program.loss_statistics].type.num_elements();
-  const auto sum_statistics = [&](std::int64_t first, std::int64_t end) {
-    const BufferId part = statistics_from(program, scheduler, first, end - first);
-    const TensorType type = program.buffers[part].type;
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {part}, {}, no_layer, Phase::update);
-  };
-  sum_statistics(0, num_counted);
+  append_statistics_sum(program, scheduler, routine, Phase::update);
+  const BufferId counted = count_of_statistics(program, scheduler);
+  const TensorType counted_type = program.buffers[counted].type;
+  if (program.rank > 0)
+    scheduler.append_call(routine, fill_zero_op({&counted_type, 1}), {counted}, {}, no_layer, Phase::update);
   if (!sharding.cuts_gradients()) append_shared_sums(program, scheduler, routine, parameters);
   std::vector<std::int32_t> own;
   std::vector<BufferId> parts;
@@ -280,7 +284,8 @@ void append_shared_update(Program& program, Scheduler& scheduler, const Experime
   } else {
     for (const std::int32_t p : parameters) release(scheduler.gradient_buffers()[p]);
   }
-  sum_statistics(num_counted, num_statistics);
+  scheduler.append_call(routine, all_reduce_op({&counted_type, 1}, program.num_ranks), {counted}, {}, no_layer,
+                        Phase::update);
   std::vector<BufferId> updated;
   for (const std::int32_t p : parameters)
     for (const BufferId buffer : {program.parameter_buffers[p], program.copy_buffers[p]})

@@ -5,6 +5,7 @@
 
 #include "engine/graph/metrics.h"
 #include "engine/plan/step_routines.h"
+#include "engine/train/fresh_state.h"
 #include "engine/train/non_finite_search.h"
 #include "engine/train/training_loop.h"
 
@@ -53,12 +54,34 @@ class LentCopies {
   Executor& executor_;
 };
 
-/// The next batch of which this rank has a sample, or for which it runs a routine without one.
-const HostBatch* next_of_evaluation(const Program& program, BatchReader& reader) {
-  const HostBatch* batch = reader.next();
-  while (batch != nullptr && batch->num_samples == 0 && !joins_without_samples(program)) batch = reader.next();
-  return batch;
-}
+/// The parts of evaluated batches for which this rank has something to do.
+class EvaluatedParts {
+ public:
+  EvaluatedParts(const Program& program, const RunSchedule& schedule, BatchReader& reader)
+      : program_(program), num_own_(schedule.parts().num_own), reader_(reader) {
+    advance();
+  }
+
+  /// Null behind the last; valid until advance().
+  const HostBatch* batch() const { return batch_; }
+  std::span<const Routine* const> routines() const { return pass_.routines(); }
+
+  void advance() {
+    do {
+      batch_ = reader_.next();
+      if (batch_ == nullptr) return;
+      pass_ = evaluation_pass(program_, batch_->num_samples, num_read_++ % num_own_);
+    } while (pass_.count == 0);
+  }
+
+ private:
+  const Program& program_;
+  const std::int64_t num_own_;
+  BatchReader& reader_;
+  std::int64_t num_read_ = 0;
+  const HostBatch* batch_ = nullptr;
+  EvaluationPass pass_;
+};
 
 }  // namespace
 
@@ -74,27 +97,29 @@ bool TrainingLoop::evaluate() {
   bool is_begun = false;
   const auto begin_statistics = [&] {
     if (std::exchange(is_begun, true)) return;
-    executor_.clear(program_.loss_statistics);
+    clear_statistics(executor_);
     if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
   };
-  const HostBatch* batch = next_of_evaluation(program_, reader);
-  if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
-  while (batch != nullptr) {
+  EvaluatedParts parts(program_, schedule_, reader);
+  const auto stage = [&] {
+    if (parts.batch() != nullptr) executor_.stage(*parts.routines().front(), *parts.batch());
+  };
+  stage();
+  while (parts.batch() != nullptr) {
     // An interrupted evaluation is made up for by the run that resumes. Ranks look behind it alone.
     if (options_.ranks == nullptr && is_interrupted()) return true;
-    const std::array<const Routine*, 1> routine = {&evaluation_of(program_, batch->num_samples)};
-    executor_.lay_out(routine);
+    executor_.lay_out(parts.routines());
     look_for_leaks(state_.step);
     begin_statistics();
-    if (options_.evaluation_watch != nullptr) options_.evaluation_watch->begin(*batch);
-    executor_.queue(0, 1, scalars, batch, [&] { reader.release(); });
+    if (options_.evaluation_watch != nullptr) options_.evaluation_watch->begin(*parts.batch());
+    executor_.queue(0, parts.routines().size(), scalars, parts.batch(), [&] { reader.release(); });
     if (options_.evaluation_watch != nullptr) options_.evaluation_watch->end();
     if (!program_.staged_fields.empty())
       executor_.finish_staging();
     else
       executor_.device().synchronize();
-    batch = next_of_evaluation(program_, reader);
-    if (batch != nullptr) executor_.stage(evaluation_of(program_, batch->num_samples), *batch);
+    parts.advance();
+    stage();
   }
   begin_statistics();  // of a rank without samples
   if (!program_.agree_evaluation.instructions.empty()) executor_.run(program_.agree_evaluation, {});
@@ -160,10 +185,11 @@ DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;
-  while (const HostBatch* batch = next_of_evaluation(program_, reader)) {
-    const Routine& routine = evaluation_of(program_, batch->num_samples);
+  for (EvaluatedParts parts(program_, schedule_, reader); parts.batch() != nullptr; parts.advance()) {
+    const Routine& routine = *parts.routines().front();
     NonFiniteSearch search(executor_, routine);
-    if (!is_first || !search.search_parameters() || search.runs_on()) executor_.run(routine, scalars, batch, &search);
+    if (!is_first || !search.search_parameters() || search.runs_on())
+      executor_.run(routine, scalars, parts.batch(), &search);
     executor_.release_transient();
     is_first = false;
     if (!search.found() || event.layer != "loss") continue;

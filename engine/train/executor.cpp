@@ -6,6 +6,7 @@
 #include "datasets/batch_reader.h"
 #include "engine/ops/op_definition.h"
 #include "engine/program/held_parts.h"
+#include "engine/program/part_sums.h"
 #include "engine/train/branches.h"
 
 namespace trainer {
@@ -21,8 +22,12 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   num_persistent_ = std::count(is_persistent.begin(), is_persistent.end(), 1);
   std::size_t longest = std::max(program.load.instructions.size(), program.update.instructions.size());
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
-    longest = std::max({longest, micro_batch.first.instructions.size(), micro_batch.next.instructions.size()});
+    longest = std::max(longest, micro_batch.first.instructions.size());
+    further_.push_back(&micro_batch.next);
+    for (const Routine& routine : micro_batch.others) further_.push_back(&routine);
   }
+  for (const Routine* const routine : part_sum_routines(program)) further_.push_back(routine);
+  for (const Routine* const routine : further_) longest = std::max(longest, routine->instructions.size());
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   if (const auto& texts = program.generation)
     longest = std::max({longest, texts->prompt.instructions.size(), texts->token.instructions.size()});
@@ -411,8 +416,7 @@ void Executor::release(std::int32_t buffer) noexcept {
 
 void Executor::start_timeline(const Routine& routine) {
   // See Note [Timeline of accumulated steps].
-  const auto is_further = [&](const Program::MicroBatch& micro_batch) { return &micro_batch.next == &routine; };
-  if (std::any_of(program_.micro_batches.begin(), program_.micro_batches.end(), is_further)) {
+  if (std::find(further_.begin(), further_.end(), &routine) != further_.end()) {
     if (further_begin_ > 0) timeline_.resize(further_begin_);
     further_begin_ = timeline_.size();
   } else if (timeline_.size() + routine.instructions.size() > timeline_.capacity()) {

@@ -266,7 +266,8 @@ class Executor {
   /// The timeline holds the first micro-batch of a step, its newest further one, and the update: what differs. So its
   /// room is known beforehand, however many micro-batches a step has.
   std::vector<TimelinePoint> timeline_;
-  std::size_t further_begin_ = 0;  ///< where the points of further micro-batches begin
+  std::size_t further_begin_ = 0;        ///< where the points of further micro-batches begin
+  std::vector<const Routine*> further_;  ///< what runs for them, or for parts of batches
 
   CategoryBytes by_category_{}, peak_by_category_{};
   std::int64_t highest_allocated_ = 0;

@@ -9,7 +9,7 @@ void load_cleared_state(Executor& executor, const Experiment& experiment) {
   const Program& program = executor.program();
   executor.begin_step(0);
   executor.run(program.load, {});
-  executor.clear(program.loss_statistics);
+  clear_statistics(executor);
   for (const OptimizerBuffers& buffers : program.optimizer_buffers) {
     if (buffers.first >= 0) executor.clear(buffers.first);
     if (buffers.second >= 0) executor.clear(buffers.second);
@@ -19,6 +19,12 @@ void load_cleared_state(Executor& executor, const Experiment& experiment) {
     scale[loss_scale_factor] = experiment.train.loss_scale.initial;
     executor.write(program.loss_scale, scale.data());
   }
+}
+
+void clear_statistics(Executor& executor) {
+  const Program& program = executor.program();
+  executor.clear(program.loss_statistics);
+  if (program.part_sums.statistics >= 0) executor.clear(program.part_sums.statistics);
 }
 
 void load_fresh_state(Executor& executor, const Experiment& experiment) {

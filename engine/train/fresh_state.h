@@ -12,6 +12,9 @@ void load_fresh_state(Executor& executor, const Experiment& experiment);
 /// The same without parameters, which are to be written.
 void load_cleared_state(Executor& executor, const Experiment& experiment);
 
+/// Those of the loss, and of its parts where they are kept.
+void clear_statistics(Executor& executor);
+
 /// Brings what is made of parameters up to date behind parameters that were written from outside: their 16-bit copies,
 /// and averages, which begin with them.
 void follow_parameters(Executor& executor);

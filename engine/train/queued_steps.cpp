@@ -70,7 +70,7 @@ StepScalars TrainingLoop::scalars_of(std::int64_t number, const RunSchedule::Ste
   std::int64_t pass = state_.pass;
   for (const QueuedStep& earlier : driver_.queued()) pass += earlier.step.num_micro_batches;
   scalars.pass = static_cast<std::uint32_t>(pass);
-  scalars.first_sample = schedule_.own_begin_of_micro_batch(step, 0);
+  scalars.first_sample = schedule_.own_of_pass(step, 0).begin;
   // Where all targets are ignored, or of classes of weight 0, there is nothing to learn from.
   for (std::size_t i = 0; i < program_.loss_parts.size(); ++i) {
     const LossPart& part = program_.loss_parts[i];

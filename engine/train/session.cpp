@@ -60,8 +60,7 @@ Sampler Session::training_sampler() const {
                   .drop_last = experiment().data.drop_last,
                   .seed = experiment().seed,
                   .shuffle_window = experiment().data.shuffle_buffer,
-                  .num_ranks = schedule().num_ranks(),
-                  .rank = schedule().rank()});
+                  .parts = schedule().parts()});
 }
 
 std::unique_ptr<BatchReader> Session::read_training(const Sampler& sampler, BatchPosition start) const {
@@ -81,8 +80,7 @@ BatchReader Session::read_validation() const {
   return BatchReader(*data_.validation,
                      Sampler({.num_samples = data_.validation->size(),
                               .batch_size = schedule().eval_batch_size(),
-                              .num_ranks = schedule().num_ranks(),
-                              .rank = schedule().rank()}),
+                              .parts = schedule().parts()}),
                      options);
 }
 

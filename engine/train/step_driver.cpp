@@ -60,8 +60,11 @@ void StepDriver::stop_reading() {
 void StepDriver::lay_out(std::int64_t number, const RunSchedule::Step& step) {
   executor_.begin_step(number);
   routines_.clear();
-  for_each_step_routine(program_, session_.schedule(), step,
-                        [&](const Routine& routine) { routines_.push_back(&routine); });
+  passes_.clear();
+  for_each_step_routine(program_, session_.schedule(), step, [&](const Routine& routine, bool is_pass) {
+    if (is_pass) passes_.push_back(routines_.size());
+    routines_.push_back(&routine);
+  });
   executor_.lay_out(routines_);
   laid_out_ = {.number = number,
                .step = step,
@@ -73,25 +76,28 @@ void StepDriver::queue(const StepScalars& first_scalars, QueueOptions options) {
   laid_out_.first_scalars = first_scalars;
   queued_.reserve(queued_.size() + 1);
   is_within_step_ = true;
-  if (laid_out_.step.num_micro_batches == 1) laid_out_.fed_number = feed();
-  if (laid_out_.fed_number < 0) queue_micro_batches(options.batch_follows);
+  if (passes_.size() == 1) laid_out_.fed_number = feed();
+  if (laid_out_.fed_number < 0) queue_passes(options.batch_follows);
   queued_.push_back(laid_out_);
   is_within_step_ = false;
   if (laid_out_.fed_number >= 0 && !options.may_wait) executor_.start_fed();
   mark_started();
 }
 
-void StepDriver::queue_micro_batches(bool batch_follows) {
-  const std::int64_t num_micro_batches = laid_out_.step.num_micro_batches;
+void StepDriver::queue_passes(bool batch_follows) {
+  const RunSchedule& schedule = session_.schedule();
   StepScalars scalars = laid_out_.first_scalars;
-  for (std::int64_t i = 0; i < num_micro_batches; ++i, ++scalars.pass) {
-    const HostBatch& batch = staged_or_next(i);
-    scalars.first_sample = session_.schedule().own_begin_of_micro_batch(laid_out_.step, i);
-    const bool is_last = i + 1 == num_micro_batches;
-    executor_.queue(static_cast<std::size_t>(i), is_last ? 2 : 1, scalars, &batch, [&] { reader_->release(); });
+  for (std::size_t i = 0; i < passes_.size(); ++i) {
+    const auto pass = static_cast<std::int64_t>(i);
+    const HostBatch& batch = staged_or_next(pass);
+    scalars.pass = laid_out_.first_scalars.pass + static_cast<std::uint32_t>(schedule.micro_batch_of(pass));
+    scalars.first_sample = schedule.own_of_pass(laid_out_.step, pass).begin;
+    const bool is_last = i + 1 == passes_.size();
+    const std::size_t end = is_last ? routines_.size() : passes_[i + 1];
+    executor_.queue(passes_[i], end - passes_[i], scalars, &batch, [&] { reader_->release(); });
     // What is staged behind the last one is the next step's.
     if (is_last) laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
-    stage_next(i, batch_follows);
+    stage_next(pass, batch_follows);
   }
   std::byte* const slot = result_slot(laid_out_.number);
   executor_.queue_read(program_.loss_statistics, slot + offsetof(StepResult, statistics));
@@ -113,7 +119,7 @@ std::int64_t StepDriver::feed() {
     executor_.finish_staging();  // the reader takes the batch before back
     batch = &next_batch();
   }
-  require_internal(batch->num_samples == size_of_micro_batch(0), "the reader delivers the batches of the schedule");
+  require_internal(batch->num_samples == size_of_pass(0), "the reader delivers the batches of the schedule");
   const std::int64_t number = executor_.feed(laid_out_.first_scalars, *batch);
   if (number < 0) {
     if (staged_batch_ == nullptr) executor_.stage(*routines_.front(), *batch);
@@ -126,25 +132,24 @@ std::int64_t StepDriver::feed() {
   return number;
 }
 
-/// The batch of a micro-batch: the one that is on its way to the device, or the reader's next.
-const HostBatch& StepDriver::staged_or_next(std::int64_t micro_batch) {
+/// The batch of a pass: the one that is on its way to the device, or the reader's next.
+const HostBatch& StepDriver::staged_or_next(std::int64_t pass) {
   const AddedSeconds seconds(seconds_of_data_);
   const HostBatch* batch = staged_batch_;
   if (batch == nullptr) {
     executor_.device().synchronize();  // the reader takes the batch before back
     batch = &next_batch();
-    executor_.stage(*routines_[static_cast<std::size_t>(micro_batch)], *batch);
+    executor_.stage(*routines_[passes_[static_cast<std::size_t>(pass)]], *batch);
   }
   staged_batch_ = nullptr;
-  require_internal(batch->num_samples == size_of_micro_batch(micro_batch),
-                   "the reader delivers the batches of the schedule");
+  require_internal(batch->num_samples == size_of_pass(pass), "the reader delivers the batches of the schedule");
   return *batch;
 }
 
-/// Where the device copies beside its kernels: starts the copy of what follows a micro-batch that was just queued.
-void StepDriver::stage_next(std::int64_t micro_batch, bool batch_follows) {
+/// Where the device copies beside its kernels: starts the copy of what follows a pass that was just queued.
+void StepDriver::stage_next(std::int64_t pass, bool batch_follows) {
   if (program_.staged_fields.empty()) return;
-  const bool is_last = micro_batch + 1 == laid_out_.step.num_micro_batches;
+  const bool is_last = static_cast<std::size_t>(pass) + 1 == passes_.size();
   // An evaluation stages its own batches.
   if (is_last && !batch_follows) return;
   const AddedSeconds seconds(seconds_of_data_);
@@ -166,8 +171,8 @@ const HostBatch& StepDriver::next_batch() {
   return *batch;
 }
 
-std::int64_t StepDriver::size_of_micro_batch(std::int64_t index) const {
-  return session_.schedule().own_of_micro_batch(laid_out_.step, index);
+std::int64_t StepDriver::size_of_pass(std::int64_t pass) const {
+  return session_.schedule().own_of_pass(laid_out_.step, pass).count;
 }
 
 StepResult StepDriver::wait_for_oldest() {

@@ -78,14 +78,14 @@ class StepDriver {
  private:
   static constexpr std::size_t num_result_slots = Executor::most_steps_queued;
 
-  /// Queues a laid-out step of one micro-batch as one that is fed; its number, or -1 where it is to be queued
+  /// Queues a laid-out step of one pass as one that is fed; its number, or -1 where it is to be queued
   /// otherwise.
   std::int64_t feed();
-  void queue_micro_batches(bool batch_follows);
-  const HostBatch& staged_or_next(std::int64_t micro_batch);
-  void stage_next(std::int64_t micro_batch, bool batch_follows);
+  void queue_passes(bool batch_follows);
+  const HostBatch& staged_or_next(std::int64_t pass);
+  void stage_next(std::int64_t pass, bool batch_follows);
   const HostBatch& next_batch();
-  std::int64_t size_of_micro_batch(std::int64_t index) const;
+  std::int64_t size_of_pass(std::int64_t pass) const;
   void mark_started();
   /// Where a step puts its result that is not fed.
   std::byte* result_slot(std::int64_t number) {
@@ -102,6 +102,7 @@ class StepDriver {
   std::vector<QueuedStep> queued_;
   QueuedStep laid_out_;                      ///< by lay_out(), until it is queued
   std::vector<const Routine*> routines_;     ///< of that
+  std::vector<std::size_t> passes_;          ///< which of them take the reader's next batch
   const HostBatch* staged_batch_ = nullptr;  ///< fetched and on its way to the device
   bool is_within_step_ = false;
   double seconds_of_data_ = 0;

@@ -47,7 +47,7 @@ RunStatus TrainingLoop::run() {
         "false, train.checkpointing: off, or a train.batch_size that parallel.data divides");
   if (state_.step < last_step()) {
     const RunSchedule::Step next = step_of(state_.step + 1);
-    driver_.start_reading({.epoch = next.epoch, .batch = next.first_batch});
+    driver_.start_reading({.epoch = next.epoch, .batch = schedule_.first_pass(next.first_batch)});
   }
   if (program_.loss_scale >= 0) {
     LossScaleState scale{};
@@ -71,7 +71,7 @@ void TrainingLoop::prepare_kernels() {
   const auto prepare_step = [&](std::int64_t number) {
     if (number > total) return;
     for_each_step_routine(program_, schedule_, schedule_.step(number),
-                          [&](const Routine& routine) { executor_.prepare(routine); });
+                          [&](const Routine& routine, bool) { executor_.prepare(routine); });
   };
   // Every step of an epoch but its last one is like the others.
   prepare_step(next);
@@ -225,11 +225,12 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
   DivergedEvent event{.step = state_.step + 1, .loss = loss, .layer = "loss", .tensor = "loss"};
   executor_.release_transient();  // the gradients
   const std::unique_ptr<BatchReader> reader =
-      session_.read_training(sampler_, {.epoch = step.epoch, .batch = step.first_batch});
+      session_.read_training(sampler_, {.epoch = step.epoch, .batch = schedule_.first_pass(step.first_batch)});
   StepScalars scalars = first_scalars;
-  for (std::int64_t i = 0; i < step.num_micro_batches; ++i, ++scalars.pass) {
+  for (std::int64_t i = 0; i < schedule_.num_passes(step); ++i) {
     const HostBatch* batch = reader->next();
-    scalars.first_sample = schedule_.own_begin_of_micro_batch(step, i);
+    scalars.pass = first_scalars.pass + static_cast<std::uint32_t>(schedule_.micro_batch_of(i));
+    scalars.first_sample = schedule_.own_of_pass(step, i).begin;
     const Routine& routine = micro_batch_of(program_, batch->num_samples).first;
     NonFiniteSearch search(executor_, routine);
     if (i > 0 || !search.search_parameters() || search.runs_on()) executor_.run(routine, scalars, batch, &search);

@@ -652,7 +652,7 @@ class TrainingRun {
     } else if (goes_on) {
       executor.begin_step(0);
       executor.run(program.load, {});
-      executor.clear(program.loss_statistics);
+      clear_statistics(executor);
       if (held_)
         held_->restore(executor);
       else

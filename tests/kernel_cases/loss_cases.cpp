@@ -274,6 +274,20 @@ void add_small_kernels(KernelCases& cases) {
       start_loss_statistics(at.as<double>(statistics), 1, true, stream);
     };
   });
+  add_small(cases, "keep_part_statistics", "keep_part_statistics_kernel", [](SizedCase& sized) {
+    const auto statistics = hold_statistics(sized, OperandRole::modified);
+    const auto kept = sized.modified(DType::f64, 8 * num_loss_statistics, 0, 1);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      keep_part_statistics(at.as<double>(statistics), at.as<double>(kept), 1, 5, stream);
+    };
+  });
+  add_small(cases, "sum_part_statistics", "sum_part_statistics_kernel", [](SizedCase& sized) {
+    const auto statistics = hold_statistics(sized, OperandRole::modified);
+    const auto kept = sized.modified(DType::f64, 8 * num_loss_statistics, 0, 1);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      sum_part_statistics(at.as<double>(statistics), at.as<double>(kept), 1, 8, stream);
+    };
+  });
   add_small(cases, "add_loss_parts", "add_loss_parts_kernel", [](SizedCase& sized) {
     constexpr std::int64_t num_parts = 1000;
     const auto parts = sized.input(DType::f64, num_parts * num_loss_statistics, 0, 1);

@@ -88,6 +88,8 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::embedding:
     case OpKind::embedding_backward:
     case OpKind::start_loss_statistics:
+    case OpKind::keep_part_statistics:
+    case OpKind::sum_part_statistics:
     case OpKind::cross_entropy:
     case OpKind::cross_entropy_backward:
     case OpKind::cross_entropy_with_gradient:

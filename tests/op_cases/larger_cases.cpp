@@ -370,6 +370,8 @@ void append_updates(std::vector<OpCase>& cases) {
   cases.push_back(drawn(gradient_squares_op(parameters)));
   cases.push_back(drawn(gradient_factor_op(parameters, {.clip_norm = 1})));
   cases.push_back(drawn(start_loss_statistics_op()));
+  cases.push_back(drawn(keep_part_statistics_op({.num_parts = 8, .part = 5})));
+  cases.push_back(drawn(sum_part_statistics_op({.num_parts = 8})));
   for (const UpdateFormat& format :
        {UpdateFormat{}, UpdateFormat{.factored = true},
         UpdateFormat{.factored = true, .scaled = true, .gradients = DType::f16, .copies = DType::bf16}}) {

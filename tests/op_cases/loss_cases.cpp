@@ -361,6 +361,34 @@ std::vector<OpCase> start_loss_statistics_cases() {
   return cases;
 }
 
+std::vector<OpCase> keep_part_statistics_cases() {
+  std::vector<OpCase> cases;
+  for (const int part : {0, 1}) {
+    OpCase c{"part " + std::to_string(part),
+             keep_part_statistics_op({.num_parts = 2, .part = part}),
+             {{1, 2, 3, 4, 5}, {10, 20, 30, 40, 50, 60, 70, 80, 90, 100}},
+             {}};
+    c.expected.changed_inputs[0] = {0, 0, 0, 0, 0};
+    c.expected.changed_inputs[1] =
+        part == 0 ? Values{11, 22, 33, 44, 55, 60, 70, 80, 90, 100} : Values{10, 20, 30, 40, 50, 61, 72, 83, 94, 105};
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+std::vector<OpCase> sum_part_statistics_cases() {
+  // In another order the small numbers of the first would be lost, or kept.
+  OpCase c{"in pairs", sum_part_statistics_op({.num_parts = 4}), {{7, 7, 7, 7, 7}, {}}, {}};
+  const double large = 1e17;
+  c.inputs[1] = {1,      2, 3, 4, 5,  //
+                 large,  2, 3, 4, 5,  //
+                 -large, 2, 3, 4, 5,  //
+                 8,      2, 3, 4, 5};
+  c.expected.changed_inputs[0] = {(1 + large) + (-large + 8), 8, 12, 16, 20};
+  c.expected.changed_inputs[1] = Values(20);
+  return {c};
+}
+
 std::vector<OpCase> mse_cases() {
   std::vector<OpCase> cases = forward_cases(mean_squared);
   // A term whose loss is not finite makes the first one's so.

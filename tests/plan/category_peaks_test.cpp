@@ -29,7 +29,8 @@ CategoryBytes most_of_each_category(const Program& program, const RunSchedule& s
     }
   };
   walk(program.load, false);
-  for_each_step_routine(program, schedule, schedule.step(1), [&](const Routine& routine) { walk(routine, true); });
+  for_each_step_routine(program, schedule, schedule.step(1),
+                        [&](const Routine& routine, bool) { walk(routine, true); });
   return most;
 }
 

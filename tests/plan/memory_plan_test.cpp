@@ -156,16 +156,17 @@ std::optional<std::int64_t> check_against_plain_walk(const std::string& rest, st
   for (std::int64_t step = 1; step <= schedule.total_steps(); ++step) {
     allocator.reset_peaks();
     allocator.begin_layout();
-    for_each_step_routine(program, schedule, schedule.step(step), walk);
+    for_each_step_routine(program, schedule, schedule.step(step), [&](const Routine& routine, bool) { walk(routine); });
     check(step, false);
     if (!schedule.step(step).evaluates) continue;
     ++num_evaluations;
     allocator.reset_peaks();
-    for_each_evaluation_routine(program, schedule, [&](const Routine& routine, std::int64_t times) {
-      for (std::int64_t i = 0; i < times; ++i) {
-        allocator.begin_layout();
-        walk(routine);
-      }
+    for_each_evaluation_routine(program, schedule, [&](const auto& routines, std::int64_t times) {
+      for (std::int64_t i = 0; i < times; ++i)
+        for (const Routine* const routine : routines) {
+          allocator.begin_layout();
+          walk(*routine);
+        }
     });
     check(step, true);
   }

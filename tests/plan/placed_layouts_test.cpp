@@ -50,10 +50,12 @@ bool fits_by_reference(const PlacedCase& example, std::int64_t capacity) {
   walk(example.program.load);
   for (std::int64_t step = 1; fits && step <= example.schedule.total_steps(); ++step) {
     const RunSchedule::Step shape = example.schedule.step(step);
-    for_each_step_routine(example.program, example.schedule, shape, walk);
+    for_each_step_routine(example.program, example.schedule, shape,
+                          [&](const Routine& routine, bool) { walk(routine); });
     if (!shape.evaluates) continue;
-    for_each_evaluation_routine(example.program, example.schedule, [&](const Routine& routine, std::int64_t times) {
-      for (std::int64_t i = 0; i < times; ++i) walk(routine);
+    for_each_evaluation_routine(example.program, example.schedule, [&](const auto& routines, std::int64_t times) {
+      for (std::int64_t i = 0; i < times; ++i)
+        for (const Routine* const routine : routines) walk(*routine);
     });
   }
   return fits;

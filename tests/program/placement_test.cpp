@@ -105,7 +105,7 @@ TEST_CASE("every buffer of a run has a place of its own while it lives, in any o
         const auto step =
             static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(schedule.steps_per_epoch()));
         for_each_step_routine(program, schedule, schedule.step(step),
-                              [&](const Routine& routine) { segment.walk(routine); });
+                              [&](const Routine& routine, bool) { segment.walk(routine); });
         CHECK(segment.num_live() == num_persistent);
         if (random() % 3 == 0) segment.walk(program.evaluations[random() % program.evaluations.size()]);
       }

@@ -36,8 +36,7 @@ TEST_CASE("the samplers of all ranks give together what one gives, batch by batc
                                 .batch_size = batch_size,
                                 .shuffle = true,
                                 .seed = 3,
-                                .num_ranks = ranks,
-                                .rank = rank});
+                                .parts = {.num_parts = ranks, .first = rank}});
             REQUIRE(part.num_batches() == one.num_batches());
             REQUIRE(part.begin_of_batch(batch) == position);
             REQUIRE(part.size_of_batch(batch) <= part.batch_size());
@@ -46,4 +45,32 @@ TEST_CASE("the samplers of all ranks give together what one gives, batch by batc
           REQUIRE(position == one.begin_of_batch(batch) + one.size_of_batch(batch));
         }
       }
+}
+
+TEST_CASE("a rank of several parts gets them one by one, all ranks together each sample once") {
+  for (const std::int64_t samples : {37, 64, 5})
+    for (const std::int64_t batch_size : {16, 9})
+      for (const std::int64_t num_ranks : {1, 2, 4, 8})
+        for (const bool one_behind_the_other : {true, false}) {
+          const std::int64_t num_own = 8 / num_ranks;
+          std::vector<int> times(static_cast<std::size_t>(samples));
+          const Sampler whole({.num_samples = samples, .batch_size = batch_size});
+          for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
+            const BatchParts parts =
+                one_behind_the_other
+                    ? BatchParts{.num_parts = 8, .num_own = num_own, .first = rank * num_own}
+                    : BatchParts{.num_parts = 8, .num_own = num_own, .first = rank, .stride = num_ranks};
+            const Sampler sampler({.num_samples = samples, .batch_size = batch_size, .parts = parts});
+            REQUIRE(sampler.num_batches() == whole.num_batches() * num_own);
+            for (std::int64_t batch = 0; batch < sampler.num_batches(); ++batch) {
+              REQUIRE(sampler.size_of_batch(batch) <= sampler.batch_size());
+              for (std::int64_t i = 0; i < sampler.size_of_batch(batch); ++i) {
+                const std::int64_t position = sampler.begin_of_batch(batch) + i;
+                REQUIRE(position / whole.batch_size() == sampler.whole_of(batch));
+                ++times[static_cast<std::size_t>(position)];
+              }
+            }
+          }
+          REQUIRE(std::all_of(times.begin(), times.end(), [](int each) { return each == 1; }));
+        }
 }

@@ -171,15 +171,14 @@ TEST_CASE("From its second time on a planned step asks nothing of the allocator,
   const auto lay_out_step = [&](std::int64_t step) {
     std::vector<const Routine*> routines;
     for_each_step_routine(program, schedule, schedule.step(step),
-                          [&](const Routine& routine) { routines.push_back(&routine); });
+                          [&](const Routine& routine, bool) { routines.push_back(&routine); });
     executor.begin_step(step);
     executor.lay_out(routines);
     CHECK(executor.memory() == *plan.find(step, false));
   };
   const auto lay_out_evaluation = [&] {
     executor.begin_step(4);
-    for_each_evaluation_routine(program, schedule, [&](const Routine& routine, std::int64_t times) {
-      const std::array<const Routine*, 1> routines = {&routine};
+    for_each_evaluation_routine(program, schedule, [&](const auto& routines, std::int64_t times) {
       for (std::int64_t i = 0; i < times; ++i) executor.lay_out(routines);
     });
     CHECK(executor.memory() == *plan.find(4, true));

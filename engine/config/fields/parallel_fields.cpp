@@ -28,6 +28,15 @@ void add_parallel_fields(Fields& fields) {
                  .technique(NumbersEffect::same_rounding)
                  .also_called({"zero", "zero_stage", "zero_optimization", "fsdp", "sharding", "sharding_strategy",
                                "reshard_after_forward"}));
+  fields.add(harmless,
+             of(parallel, &ParallelConfig::deterministic, "parallel.deterministic", boolean(),
+                "The same losses and weights, bit for bit, on any number of ranks that divides `parallel.parts`: "
+                "each batch is cut into as many parts, which are computed one by one and added up in one order")
+                 .also_called({"reproducible", "bitwise", "bit_exact"}));
+  fields.add(harmless,
+             of(parallel, &ParallelConfig::parts, "parallel.parts", integer(1, most_ranks),
+                "Parts of a batch with `parallel.deterministic`: a power of two, which the number of ranks divides")
+                 .also_called({"logical_shards", "num_parts"}));
   fields.add(harmless, of(parallel, &ParallelConfig::ranks_per_node, "parallel.ranks_per_node", integer(0, most_ranks),
                           "Ranks on one machine, for plans: others are reached by the network, and on CPUs those of a "
                           "machine share its memory; 0: 8 GPUs, on CPUs all. A run takes them as they were started")

@@ -173,6 +173,7 @@ bool searches_program(const Experiment& experiment) {
 
 std::unique_ptr<BatchFamily> BatchFamily::make(const Candidate& low, const Candidate& high, const DeviceModel& device) {
   if (searches_program(low.experiment) || searches_program(high.experiment)) return nullptr;
+  if (low.experiment.parallel.deterministic) return nullptr;  // parts have sizes of their own
   try {
     const Program at_low = begin_program(low, device), at_high = begin_program(high, device);
     std::optional<SizedProgram> program = SizedProgram::make(at_low, at_high);

@@ -35,7 +35,13 @@ void share_weights(Experiment& experiment) { experiment.parallel.shard = Shard::
 bool can_update_in_backward(const Experiment& experiment) {
   const TrainConfig& train = experiment.train;
   return experiment.memory.update == UpdatePlace::at_end && train.clip_norm <= 0 && train.accumulation_steps == 1 &&
-         train.amp != Amp::fp16 && experiment.parallel.data == 1;
+         train.amp != Amp::fp16 && experiment.parallel.data == 1 && !experiment.parallel.deterministic;
+}
+
+bool can_share_more(const Experiment& experiment, Shard shard) {
+  const bool takes_norm = experiment.train.clip_norm > 0 || experiment.train.amp == Amp::fp16;
+  return experiment.parallel.data > 1 && experiment.parallel.shard < shard &&
+         !(experiment.parallel.deterministic && takes_norm);
 }
 
 std::vector<Saver> savers(const Experiment& experiment, const DataDescription& data, Saver placement) {
@@ -47,7 +53,7 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
   const std::pair<Shard, Saver> shards[] = {
       {Shard::optimizer, share_state}, {Shard::gradients, share_gradients}, {Shard::parameters, share_weights}};
   for (const auto& [shard, saver] : shards)
-    if (experiment.parallel.data > 1 && experiment.parallel.shard < shard) result.push_back(saver);
+    if (can_share_more(experiment, shard)) result.push_back(saver);
   const RunSchedule schedule(experiment, data);
   const bool is_whole = experiment.train.batch_size.number() == schedule.batch_size();
   if (schedule.evaluates() && schedule.eval_batch_size() > schedule.batch_size())

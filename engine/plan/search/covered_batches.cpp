@@ -25,7 +25,8 @@ std::unique_ptr<CoveredBatches> CoveredBatches::make(Planner& planner, const Wit
   const std::optional<Candidate> low = with_value(lowest), high = with_value(highest);
   if (!low || !high || lowest >= highest || !differ_in_batch_only(*low, *high)) return nullptr;
   if (!may_have_lent_places(high->experiment) || searches_program(high->experiment)) return nullptr;
-  if (high->experiment.parallel.data > 1) return nullptr;  // sizes of a rank's part do not tell those of batches
+  // Sizes of a rank's part do not tell those of batches.
+  if (high->experiment.parallel.data > 1 || high->experiment.parallel.deterministic) return nullptr;
   // Bounds are those of whole libraries: where one op has none, none has.
   if (planner.device().most_workspace_bytes(add_op({DType::f32, {1}})) == unknown_workspace_bytes) return nullptr;
   return std::unique_ptr<CoveredBatches>(new CoveredBatches(planner, *high, capacity));

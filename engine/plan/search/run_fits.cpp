@@ -22,6 +22,7 @@ std::vector<const Routine*> first_routines(const Program& program, const RunSche
   if (schedule.total_steps() < 1) return routines;
   const RunSchedule::Step step = schedule.step(1);
   routines.push_back(&program.micro_batches.front().first);
+  if (schedule.is_cut_into_parts()) return routines;  // sums of parts stand in between
   if (step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1) routines.push_back(&program.micro_batches.front().next);
   return routines;
 }
@@ -67,8 +68,10 @@ std::int64_t usable_capacity(const Experiment& experiment, std::int64_t capacity
 
 std::int64_t num_instructions_of(const Program& program) {
   std::size_t number = program.load.instructions.size() + program.update.instructions.size();
-  for (const Program::MicroBatch& micro_batch : program.micro_batches)
+  for (const Program::MicroBatch& micro_batch : program.micro_batches) {
     number += micro_batch.first.instructions.size() + micro_batch.next.instructions.size();
+    for (const Routine& routine : micro_batch.others) number += routine.instructions.size();
+  }
   for (const Routine& routine : program.evaluations) number += routine.instructions.size();
   return static_cast<std::int64_t>(number);
 }

@@ -1,0 +1,152 @@
+#include <random>
+
+#include "tests/ranks/rank_runs.h"
+#include "tests/techniques/generated_experiments.h"
+
+// Runs with parallel.deterministic, beside the same run on other numbers of ranks: bit by bit.
+
+using namespace trainer;
+
+namespace {
+
+constexpr const char* all_shards[] = {"none", "optimizer", "gradients", "parameters"};
+
+std::vector<std::string> with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return overrides;
+}
+
+void check_same_bits(const std::vector<RankRun>& ranks, const RankRun& one) {
+  for (const RankRun& run : ranks) {
+    CHECK(run.mistake == "");
+    CHECK(run.status == one.status);
+    REQUIRE(run.steps.size() == one.steps.size());
+    REQUIRE(run.evaluations.size() == one.evaluations.size());
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      CHECK(run.steps[i].loss == one.steps[i].loss);
+      CHECK(run.steps[i].samples == one.steps[i].samples);
+    }
+    for (std::size_t i = 0; i < one.evaluations.size(); ++i) {
+      CHECK(run.evaluations[i].loss == one.evaluations[i].loss);
+      CHECK(run.evaluations[i].accuracy == one.evaluations[i].accuracy);
+      CHECK(run.evaluations[i].samples == one.evaluations[i].samples);
+    }
+  }
+}
+
+void check_same_files(const OutputFolder& folder, const std::string& a, const std::string& b, std::size_t step) {
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    CHECK(same_file(folder, a, b, static_cast<int>(step), file));
+}
+
+/// Whose norms take no part in the numbers of a sharded run: see check_parts() in engine/config/experiment_rules.cpp.
+std::vector<RankCase> deterministic_cases() {
+  std::vector<RankCase> cases;
+  for (RankCase& each : rank_cases())
+    if (each.name != "bf16 with gradients of 16 bit") cases.push_back(std::move(each));
+  cases.push_back({"bf16", without_norms, {"train.amp=bf16", "average=ema", "average.decay=0.9"}, 3e-2});
+  cases.push_back({"batch norm", small_experiment, {"train.steps=9", "train.batch_size=9"}});
+  cases.push_back({"batch norm, accumulated",
+                   small_experiment,
+                   {"train.steps=9", "train.batch_size=9", "train.accumulation_steps=3"}});
+  cases.push_back({"frozen layers", without_norms, {"freeze=['0']"}});
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model") {
+  for (const RankCase& each : deterministic_cases()) {
+    const OutputFolder folder;
+    const bool is_clipped = each.yaml == without_norms && each.name != "fp16";
+    std::vector<std::string> overrides = with(each.overrides, {"parallel.deterministic=true"});
+    if (is_clipped) overrides = with(overrides, {"train.clip_norm=0"});
+    INFO(each.name);
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), overrides).front();
+    CHECK(one.mistake == "");
+    REQUIRE(one.status == RunStatus::done);
+    const RankRun plain = run_ranks(1, each.yaml, folder.path("plain"),
+                                    is_clipped ? with(each.overrides, {"train.clip_norm=0"}) : each.overrides)
+                              .front();
+    REQUIRE(plain.steps.size() == one.steps.size());
+    // Statistics of batch norm are of parts.
+    if (each.yaml != small_experiment)
+      for (std::size_t i = 0; i < one.steps.size(); ++i)
+        CHECK(one.steps[i].loss == Approx(plain.steps[i].loss).epsilon(std::max(each.tolerance, 2e-5)));
+    for (const int num_ranks : {2, 4, 8}) {
+      for (const char* shard : all_shards) {
+        if (each.name == "fp16" && shard != all_shards[0]) continue;
+        INFO(num_ranks << " ranks, " << shard);
+        const std::string name = shard + std::to_string(num_ranks);
+        const std::vector<RankRun> ranks = run_ranks(num_ranks, each.yaml, folder.path(name),
+                                                     with(overrides, {std::string("parallel.shard=") + shard}));
+        check_same_bits(ranks, one);
+        check_same_files(folder, "one", name, one.steps.size());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "a part is what a rank has: with as many ranks as parts a run has the same bits without being deterministic") {
+  for (const RankCase& each :
+       {RankCase{"images", without_norms},
+        RankCase{"batch norm", small_experiment, {"train.accumulation_steps=1", "train.steps=20"}},
+        RankCase{"text", text_model}, RankCase{"averages", without_norms, {"average=ema"}}}) {
+    const OutputFolder folder;
+    for (const int num_ranks : {2, 4}) {
+      INFO(each.name << ", " << num_ranks);
+      const std::string n = std::to_string(num_ranks);
+      const RankRun plain = run_ranks(num_ranks, each.yaml, folder.path("plain" + n), each.overrides).front();
+      const std::vector<std::string> overrides =
+          with(each.overrides, {"parallel.deterministic=true", "parallel.parts=" + n});
+      check_same_bits(run_ranks(1, each.yaml, folder.path("one" + n), overrides), plain);
+      check_same_files(folder, "plain" + n, "one" + n, plain.steps.size());
+    }
+  }
+}
+
+TEST_CASE("a deterministic run goes on with another number of ranks bit by bit") {
+  const OutputFolder folder;
+  const std::vector<std::string> overrides = {"train.steps=12", "train.clip_norm=0", "parallel.deterministic=true"};
+  const RankRun whole = run_ranks(1, without_norms, folder.path("whole"), overrides).front();
+  struct Change {
+    int from, to;
+    const char* shard;  // of both
+  };
+  for (const auto& [from, to, shard] : {Change{2, 1, "none"}, Change{1, 4, "none"}, Change{8, 2, "optimizer"},
+                                        Change{4, 8, "gradients"}, Change{2, 4, "parameters"}}) {
+    const std::string name = std::to_string(from) + " to " + std::to_string(to) + shard;
+    const std::vector<std::string> shared = with(overrides, {std::string("parallel.shard=") + shard});
+    run_ranks(from, without_norms, folder.path(name), shared, {.interrupt_after = 6});
+    const std::vector<RankRun> resumed = run_ranks(to, without_norms, folder.path(name), shared, {.resume = true});
+    for (const StepEvent& step : resumed[0].steps)
+      CHECK(step.loss == whole.steps[static_cast<std::size_t>(step.step) - 1].loss);
+    check_same_files(folder, "whole", name, whole.steps.size());
+  }
+}
+
+TEST_CASE("whatever a network is made of, it has the same bits on other numbers of ranks") {
+  std::mt19937 random(20261128);
+  int num_run = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string yaml = generated_whole_network(random);
+    const int num_ranks = 2 << random() % 2;
+    const std::string shard = all_shards[random() % std::size(all_shards)];
+    const OutputFolder folder;
+    const std::vector<std::string> overrides = {"memory.update=at_end", "parallel.deterministic=true",
+                                                "parallel.parts=" + std::to_string(4 << random() % 2)};
+    INFO("network " << i << ", " << num_ranks << " ranks, shard: " << shard << "\n" << yaml);
+    try {
+      const RankRun one = run_ranks(1, yaml, folder.path("one"), overrides).front();
+      CHECK(one.mistake == "");
+      check_same_bits(run_ranks(num_ranks, yaml, folder.path("run"), with(overrides, {"parallel.shard=" + shard})),
+                      one);
+      check_same_files(folder, "one", "run", one.steps.size());
+    } catch (const ConfigError&) {  // a batch of fewer samples than ranks, a norm over one sample
+      continue;
+    }
+    ++num_run;
+  }
+  CHECK(num_run > 15);
+}
