@@ -11,6 +11,7 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/config/stages.h"
+#include "engine/ranks/reach_ranks.h"
 
 namespace trainer {
 namespace {
@@ -19,11 +20,13 @@ namespace {
 std::string text_of_first(Communicator& ranks, std::string text) {
   auto size = static_cast<std::int64_t>(text.size());
   if (ranks.rank() == 0) {
-    std::vector<SentBytes> sends;
-    for (int rank = 1; rank < ranks.size(); ++rank)
-      for (const SentBytes& part : {SentBytes{rank, &size, sizeof size}, SentBytes{rank, text.data(), size}})
-        sends.push_back(part);
-    ranks.exchange(sends, {});
+    std::vector<SentBytes> sizes, texts;
+    for (int rank = 1; rank < ranks.size(); ++rank) {
+      sizes.push_back({rank, &size, sizeof size});
+      texts.push_back({rank, text.data(), size});
+    }
+    ranks.exchange(sizes, {});
+    ranks.exchange(texts, {});
     return text;
   }
   ranks.exchange({}, std::array{ReceivedBytes{0, &size, sizeof size}});
@@ -64,6 +67,8 @@ Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(ra
   if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(configured);
       batch_size < configured)
     throw ConfigError(fmt::format("{} ranks share a batch, and train.batch_size is {}", configured, batch_size));
+  if (num_ranks_ > 1)
+    carrier_between({.size = num_ranks_, .starter = "trainer run --ranks"}, experiment.parallel.transport);
 }
 
 void Ranks::prepare(Experiment& experiment) const {
@@ -74,7 +79,7 @@ void Ranks::prepare(Experiment& experiment) const {
 
 void Ranks::meet(const Experiment& experiment) {
   if (!environment_) return;
-  communicator_ = std::make_unique<SocketCommunicator>(*environment_, static_cast<double>(experiment.parallel.timeout));
+  communicator_ = reach_ranks(*environment_, experiment.parallel);
   const std::string version = text_of_first(*communicator_, TRAINER_VERSION);
   if (version != TRAINER_VERSION)
     throw ConfigError(fmt::format("rank 0 runs trainer {}, and rank {} trainer {}", version, rank(), TRAINER_VERSION));
@@ -86,6 +91,17 @@ void Ranks::meet(const Experiment& experiment) {
 
 bool Ranks::tell_end(ExitCode code, const std::string& reason) {
   return communicator_ && communicator_->tell_end(code, reason) && !leads();
+}
+
+void Ranks::leave() {
+  if (communicator_) communicator_->leave();
+}
+
+void Ranks::leave_failed() {
+  if (!communicator_) return;
+  static std::unique_ptr<RankCommunicator> until_end;
+  until_end = std::move(communicator_);
+  if (!leads()) until_end->wait_for_end_of_first();
 }
 
 bool Ranks::runs_out_behind_another() {

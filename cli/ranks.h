@@ -5,7 +5,7 @@
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
-#include "engine/ranks/socket_communicator.h"
+#include "engine/ranks/rank_communicator.h"
 
 namespace trainer {
 
@@ -33,12 +33,21 @@ class Ranks {
   /// Tells the others that this rank has run out of memory; whether a rank before it has as well, and tells the user.
   bool runs_out_behind_another();
   /// Null where there is one rank.
-  SocketCommunicator* communicator() { return communicator_.get(); }
+  RankCommunicator* communicator() { return communicator_.get(); }
+  /// Nothing where there is one rank.
+  std::optional<Carrier> carrier() const {
+    return communicator_ ? std::optional(communicator_->carrier()) : std::nullopt;
+  }
+  /// Behind all that this rank had to do: waits for the others, since who started them may end all once one has ended.
+  void leave();
+  /// Where a rank has failed: waits until rank 0, which may have yet to tell of it, has ended. Connections stay open
+  /// until this process ends.
+  void leave_failed();
 
  private:
   std::optional<RankEnvironment> environment_;
   int num_ranks_ = 1;
-  std::unique_ptr<SocketCommunicator> communicator_;
+  std::unique_ptr<RankCommunicator> communicator_;
 };
 
 }  // namespace trainer

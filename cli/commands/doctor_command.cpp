@@ -17,6 +17,7 @@
 #include "engine/config/text/json_output.h"
 #include "engine/cpu/cpu_device.h"
 #include "engine/device/device.h"
+#include "engine/ranks/mpi_library.h"
 #include "engine/report/text/style.h"
 
 namespace trainer {
@@ -44,6 +45,12 @@ std::vector<Fact> build_facts() {
           {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)}};
 }
 
+/// What ranks that mpirun starts use.
+std::string open_mpi() {
+  const Mpi* const library = mpi_or_null();
+  return library == nullptr ? "none, which no run needs" : fmt::format("{}, {}", library->version(), library->path());
+}
+
 std::vector<Fact> library_facts() {
   return {{"oneDNN", cpu_library_version()},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
@@ -55,7 +62,8 @@ std::vector<Fact> library_facts() {
           {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
           {"CLI11", CLI11_VERSION},
           {"zlib", zlibVersion()},
-          {"PCRE2", pattern_library_version()}};
+          {"PCRE2", pattern_library_version()},
+          {"Open MPI", open_mpi()}};
 }
 
 void print_lines(const std::vector<Fact>& facts) {

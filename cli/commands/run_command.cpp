@@ -206,18 +206,28 @@ ExitCode run(const RunArguments& arguments) {
   try {
     ranks.meet(experiment);
     const ExitCode code = run_rank(arguments, given, experiment, ranks, log);
-    if (code == ExitCode::out_of_memory) ranks.tell_end(code, "ran out of memory");
+    if (code == ExitCode::out_of_memory) {
+      ranks.tell_end(code, "ran out of memory");
+      ranks.leave_failed();
+    } else {
+      ranks.leave();
+    }
     return code;
   } catch (const UntoldRankError&) {
+    ranks.leave_failed();
     throw;
   } catch (const RankError& error) {
+    ranks.leave_failed();
     if (!ranks.leads()) return error.exit_code();  // rank 0 tells of it
     throw;
   } catch (const Error& error) {
-    if (ranks.tell_end(error.exit_code(), error.what())) return error.exit_code();  // likewise
+    const bool is_told = ranks.tell_end(error.exit_code(), error.what());
+    ranks.leave_failed();
+    if (is_told) return error.exit_code();  // likewise
     throw;
   } catch (const std::exception& error) {
     ranks.tell_end(ExitCode::unexpected, error.what());
+    ranks.leave_failed();
     throw;
   }
 }
@@ -248,6 +258,7 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
   if (arguments.resume != newest_checkpoint) options.resume_from = arguments.resume;
   options.resumption = resumption_of(arguments, given);
   options.ranks = ranks.communicator();
+  options.carrier = ranks.carrier();
 
   Interruption interruption;
   EventFileSink event_file(folder_of_rank(experiment.output, ranks.rank()));

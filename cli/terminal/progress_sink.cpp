@@ -80,7 +80,8 @@ void ProgressSink::show(const StartEvent& event) {
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
   if (event.experiment != nullptr && event.experiment->parallel.data > 1)
-    write(fmt::format("{} ranks share each batch; memory is that of rank 0\n", event.experiment->parallel.data));
+    write(fmt::format("{} ranks share each batch, over {}; memory is that of rank 0\n", event.experiment->parallel.data,
+                      carrier_name(event.carrier.value_or(Carrier::tcp))));
   if (const std::string text = preprocessing_text(event.preprocessing); !text.empty())
     write(wrap_lines(text, static_cast<std::size_t>(options_.style.width)) + '\n');
   if (event.weights) {

@@ -382,6 +382,9 @@ enum class Shard : std::uint8_t {
   parameters,  ///< these, and weights
 };
 
+/// What carries bytes between ranks; `automatic`: MPI where mpirun has started them and its library is found, else TCP.
+enum class Transport : std::uint8_t { automatic, tcp, mpi };
+
 /// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
 struct ParallelConfig {
   std::int64_t data = 1;  ///< ranks that share each batch
@@ -390,6 +393,7 @@ struct ParallelConfig {
   std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
   std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
   std::int64_t timeout = 60;        ///< seconds
+  Transport transport = Transport::automatic;
   // Set by what starts or plans a rank.
   std::int64_t rank = 0;        ///< which of them this is
   std::int64_t num_local = 0;   ///< those on this machine; 0: nothing has started them

@@ -31,8 +31,8 @@ class Communicator {
   virtual int size() const = 0;
 
   /// Sends and receives all of it; of two ranks, what one sends to the other comes in the order in which it stands
-  /// here, in pieces of any size. The memory of both is the caller's. Throws RankError where a rank has ended or does
-  /// not answer.
+  /// here, in pieces of any size, and is what the other receives in its exchange, no less and no more. The memory of
+  /// both is the caller's. Throws RankError where a rank has ended or does not answer.
   virtual void exchange(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives) = 0;
 
   /// What exchange() does by itself, for what carries bytes in another way: throws RankError where a rank has ended or

@@ -22,7 +22,7 @@ struct RankVariables {
 constexpr const char* slurm_tasks = "SLURM_STEP_TASKS_PER_NODE";
 constexpr std::array all_rank_variables = {
     RankVariables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_ess_base_jobid"},
+                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"},
     RankVariables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", slurm_tasks, "SLURM_LOCALID", "SLURM_JOB_ID",
                   "SLURM_STEP_ID"},
     RankVariables{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"}};
@@ -85,13 +85,9 @@ void find_rendezvous(const RankVariables& variables, RankEnvironment& environmen
   const bool is_slurms = variables.num_local == slurm_tasks;
   if (const std::string_view address = variable("MASTER_ADDR"); !address.empty()) {
     environment.address = address;
+    environment.is_address_given = true;
   } else if (environment.num_local < environment.size) {
-    const std::string_view nodes = is_slurms ? variable("SLURM_STEP_NODELIST") : std::string_view();
-    environment.address = first_of_nodes(nodes);
-    if (nodes.empty())
-      throw ConfigError(
-          fmt::format("{} started {} ranks on several machines: set MASTER_ADDR to the name of the one with rank 0",
-                      environment.starter, environment.size));
+    environment.address = first_of_nodes(is_slurms ? variable("SLURM_STEP_NODELIST") : std::string_view());
   }
   constexpr int most_port = 65535;
   const bool is_taken = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -117,6 +113,8 @@ std::optional<RankEnvironment> rank_environment() {
     environment.local_rank = static_cast<int>(
         number_or(variables.local_rank, environment.rank % environment.num_local, 0, environment.num_local - 1));
     find_rendezvous(variables, environment);
+    // What only looks like it has no one to ask who the others are.
+    environment.has_mpi = &variables == all_rank_variables.data() && !variable("PMIX_NAMESPACE").empty();
     return environment;
   }
   return std::nullopt;

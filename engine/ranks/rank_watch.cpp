@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ constexpr std::byte lives{0}, is_through_word{1}, ends{2};
 constexpr std::size_t end_header = 9;
 constexpr std::size_t longest_reason = 4096;
 constexpr auto between_words = std::chrono::milliseconds(200);
+constexpr double between_words_seconds = std::chrono::duration<double>(between_words).count();
 
 }  // namespace
 
@@ -82,6 +84,13 @@ bool RankWatch::ends_before(ExitCode code) const {
   return std::any_of(first, own, [&](const Peer& peer) { return peer.code == static_cast<int>(code); });
 }
 
+void RankWatch::wait_for_end_of_first() const {
+  if (!peers_[0].socket.is_open() || peers_[0].is_lost) return;
+  constexpr int longest = 5000;  // milliseconds
+  pollfd closed{peers_[0].socket.descriptor(), POLLRDHUP, 0};
+  ::poll(&closed, 1, longest);
+}
+
 void RankWatch::note(ExitCode code, std::string reason, bool is_untold) {
   {
     const std::lock_guard lock(mutex_);
@@ -93,6 +102,21 @@ void RankWatch::note(ExitCode code, std::string reason, bool is_untold) {
   }
   constexpr char word = 0;
   [[maybe_unused]] const ssize_t written = ::write(wake_[1], &word, 1);
+}
+
+void RankWatch::note_silent(Clock::time_point now) {
+  // With one all whose last word was as long ago, but for the time between two: they may be on one machine.
+  const double almost = timeout_seconds_ - std::min(timeout_seconds_ / 2, 3 * between_words_seconds);
+  std::vector<int> silent;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_[i];
+    if (!peer.socket.is_open() || peer.is_through) continue;
+    if (std::chrono::duration<double>(now - peer.heard).count() < almost) continue;
+    peer.is_lost = true;
+    silent.push_back(static_cast<int>(i));
+  }
+  note_lost(silent[0], fmt::format("{} {} {} not answered for {:.0f} s", silent.size() == 1 ? "rank" : "ranks",
+                                   fmt::join(silent, ", "), silent.size() == 1 ? "has" : "have", timeout_seconds_));
 }
 
 void RankWatch::note_lost(int rank, std::string reason) {
@@ -149,7 +173,7 @@ void RankWatch::watch() {
       Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
       if (waiting[i].revents != 0) hear(ranks[i], peer);
       if (!peer.is_through && std::chrono::duration<double>(now - peer.heard).count() > timeout_seconds_)
-        note_lost(ranks[i], fmt::format("rank {} has not answered for {:.0f} s", ranks[i], timeout_seconds_));
+        note_silent(now);
     }
   }
 }

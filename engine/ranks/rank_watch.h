@@ -46,6 +46,8 @@ class RankWatch {
   /// Whether a rank before this one has told that it ends with that code: waits until all of these have ended, but not
   /// longer than some seconds.
   bool ends_before(ExitCode code) const;
+  /// Waits until the process of rank 0 has ended, but not longer than some seconds.
+  void wait_for_end_of_first() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -54,12 +56,14 @@ class RankWatch {
     Clock::time_point heard;
     std::vector<std::byte> unread;
     std::atomic<bool> is_through{false};  ///< there is nothing more to hear
+    std::atomic<bool> is_lost{false};     ///< by its silence
     std::atomic<int> code{-1};            ///< with which it has told that it ends
   };
 
   void watch();
   void hear(int rank, Peer& peer);
   void note(ExitCode code, std::string reason, bool is_untold = false);
+  void note_silent(Clock::time_point now);
   void note_lost(int rank, std::string reason);
   void say(std::byte word);
 

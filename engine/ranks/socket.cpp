@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -48,6 +51,12 @@ void set_option(int descriptor, int level, int option, int value) {
   ::setsockopt(descriptor, level, option, &value, sizeof value);  // it is as well without
 }
 
+/// Seconds; 0: any time.
+void set_time_to_send(int descriptor, time_t seconds) {
+  const timeval time{seconds, 0};
+  ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+}
+
 Socket made_socket(const addrinfo& address) {
   const int descriptor = ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
   return Socket(descriptor);
@@ -86,23 +95,29 @@ Socket Socket::listen(int port, bool is_local) {
       fmt::format("rank 0 cannot wait for the others at port {}: {}; MASTER_PORT names another", port, problem));
 }
 
-Socket Socket::connect(const std::string& address, int port, double seconds) {
+Socket Socket::connect(const std::vector<std::string>& addresses, int port, double seconds) {
   const SocketClock::time_point begin = SocketClock::now();
   std::string problem = "no answer";
   do {
-    const AddressList addresses = addresses_of(address.c_str(), port, false, problem);
-    for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
-      Socket socket = made_socket(*each);
-      if (socket.is_open() && ::connect(socket.descriptor_, each->ai_addr, each->ai_addrlen) == 0) {
-        set_option(socket.descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
-        return socket;
+    for (const std::string& address : addresses) {
+      const AddressList found = addresses_of(address.c_str(), port, false, problem);
+      for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+        Socket socket = made_socket(*each);
+        // Where nothing answers at all, the system would wait for minutes.
+        constexpr time_t longest_try = 2;
+        set_time_to_send(socket.descriptor_, longest_try);
+        if (socket.is_open() && ::connect(socket.descriptor_, each->ai_addr, each->ai_addrlen) == 0) {
+          set_time_to_send(socket.descriptor_, 0);
+          set_option(socket.descriptor_, IPPROTO_TCP, TCP_NODELAY, 1);
+          return socket;
+        }
+        problem = errno == EINPROGRESS ? "no answer" : std::strerror(errno);
       }
-      problem = std::strerror(errno);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (std::chrono::duration<double>(SocketClock::now() - begin).count() < seconds);
-  throw UntoldRankError(ExitCode::device, fmt::format("no rank answers at {}, port {}, within {:.0f} s: {}", address,
-                                                      port, seconds, problem));
+  throw UntoldRankError(ExitCode::device, fmt::format("no rank answers at {}, port {}, within {:.0f} s: {}",
+                                                      fmt::join(addresses, ", "), port, seconds, problem));
 }
 
 int Socket::port() const {
@@ -159,6 +174,26 @@ void Socket::set_blocking(bool blocks) const {
 
 void Socket::close() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+std::vector<std::string> addresses_of_this_machine() {
+  std::array<char, NI_MAXHOST> name{};
+  std::vector<std::string> addresses;
+  if (::gethostname(name.data(), name.size() - 1) == 0) addresses.emplace_back(name.data());
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    if (::getnameinfo(each->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6), name.data(),
+                      name.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
+    // An address within a link says a card of this machine, and no other machine's.
+    if (std::strchr(name.data(), '%') == nullptr) addresses.emplace_back(name.data());
+  }
+  ::freeifaddrs(list);
+  return addresses;
 }
 
 }  // namespace trainer

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace trainer {
 
@@ -22,8 +23,9 @@ class Socket {
 
   /// Waits for connections, at a port that the system chooses where it is 0; only from this machine where `is_local`.
   static Socket listen(int port, bool is_local);
-  /// Tries again until `seconds` are over: who is to answer may not be there yet.
-  static Socket connect(const std::string& address, int port, double seconds);
+  /// To the first of the addresses that answers. Tries again until `seconds` are over: who is to answer may not be
+  /// there yet.
+  static Socket connect(const std::vector<std::string>& addresses, int port, double seconds);
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
@@ -43,5 +45,8 @@ class Socket {
  private:
   int descriptor_ = -1;
 };
+
+/// The name of this machine, and the numbers by which others may reach it.
+std::vector<std::string> addresses_of_this_machine();
 
 }  // namespace trainer

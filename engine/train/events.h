@@ -14,6 +14,7 @@
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/diagnosis.h"
+#include "engine/ranks/carrier.h"
 #include "engine/train/counted_metrics.h"
 #include "engine/train/files/weights_match.h"
 #include "engine/train/pass_counts.h"
@@ -55,6 +56,7 @@ struct StartEvent {
   std::optional<WeightsMatch> weights{};        ///< what the run starts from (weights.file)
   std::vector<WeightsMatch> frozen{};           ///< what the frozen networks of its losses hold
   std::vector<NamedBytes> outside_allocator{};  ///< DeviceModel::outside_allocator
+  std::optional<Carrier> carrier{};             ///< between ranks; nothing where there is one
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)
   std::int64_t tokens_per_sample = 0;             ///< 0: samples are no tokens

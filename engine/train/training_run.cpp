@@ -211,6 +211,7 @@ class TrainingRun {
     start.weights = weights_match_;
     start.frozen = stage_->frozen->matches();
     start.outside_allocator = device_.outside_allocator();
+    start.carrier = options_.carrier;
     start.process = process_of_program();
     stage_->places_are_told = start.first_placed_step >= 0;
     start.planned_touched = stage_->planned_touched;

@@ -51,6 +51,7 @@ struct TrainingOptions {
   EvaluationWatch* evaluation_watch = nullptr;  ///< may be none
   /// Of the ranks that experiment.parallel speaks of, of which this is experiment.parallel.rank; null: there is one.
   Communicator* ranks = nullptr;
+  std::optional<Carrier> carrier{};  ///< between them
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/errors.h"
+#include "engine/ranks/reach_ranks.h"
 
 using namespace trainer;
 using Catch::Contains;
@@ -117,9 +118,33 @@ TEST_CASE("variables that are no such numbers are told") {
         {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "two"}});
     CHECK_THAT(problem_of_environment(), Contains("SLURM_STEP_TASKS_PER_NODE is 'two'"));
   }
-  const SetVariables set({{"OMPI_COMM_WORLD_RANK", "1"},
-                          {"OMPI_COMM_WORLD_SIZE", "4"},
-                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                          {"SLURM_STEP_NODELIST", "node2"}});  // of what started mpirun's own processes
-  CHECK_THAT(problem_of_environment(), Contains("mpirun started 4 ranks on several machines: set MASTER_ADDR"));
+}
+
+TEST_CASE("mpirun's ranks on several machines find rank 0 by MPI, or are told to say where it is") {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"OMPI_COMM_WORLD_RANK", "1"},
+      {"OMPI_COMM_WORLD_SIZE", "4"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"SLURM_STEP_NODELIST", "node2"}};  // of what started mpirun's own processes
+  {
+    const SetVariables set(variables);
+    const RankEnvironment environment = rank_environment().value();
+    CHECK(environment.address.empty());
+    CHECK_FALSE(environment.has_mpi);
+    CHECK(carrier_between(environment, Transport::automatic) == Carrier::tcp);
+    CHECK_THROWS_WITH(reach_ranks(environment, {}),
+                      Contains("mpirun started 4 ranks on several machines: set MASTER_ADDR"));
+    CHECK_THROWS_WITH(carrier_between(environment, Transport::mpi),
+                      Contains("`mpirun -np 4 trainer run`, and these are started by mpirun; or"));
+  }
+  variables.emplace_back("PMIX_NAMESPACE", "job1");
+  {
+    const SetVariables set(variables);
+    CHECK(rank_environment()->has_mpi);
+    CHECK(carrier_between(*rank_environment(), Transport::tcp) == Carrier::tcp);
+  }
+  variables.emplace_back("MASTER_ADDR", "node1");
+  const SetVariables set(variables);
+  CHECK(rank_environment()->address == "node1");
+  CHECK(rank_environment()->is_address_given);
 }

@@ -45,6 +45,14 @@ void add_parallel_fields(Fields& fields) {
   fields.add(harmless, of(parallel, &ParallelConfig::timeout, "parallel.timeout", integer(1),
                           "Seconds without a word from another rank after which a run ends")
                            .also_called({"time_out", "timeout_seconds"}));
+  static const auto transports =
+      choice<Transport>({{"auto", Transport::automatic, "mpi where mpirun of Open MPI started the ranks, else tcp"},
+                         {"tcp", Transport::tcp, "TCP, whatever started them"},
+                         {"mpi", Transport::mpi, "Open MPI's library, which needs its mpirun"}});
+  fields.add(harmless, of(parallel, &ParallelConfig::transport, "parallel.transport", transports,
+                          "What carries bytes between ranks; those of one machine read each other's memory where the "
+                          "system lets them, and sums of GPUs go through NCCL")
+                           .also_called({"backend", "dist_backend", "ddp_backend"}));
 }
 
 }  // namespace trainer

@@ -106,6 +106,7 @@ Json json_of(const StartEvent& event) {
                {"batch_size", event.batch_size},
                {"asked_batch_size", event.asked_batch_size ? Json(*event.asked_batch_size) : Json(nullptr)},
                {"adapted", event.adapted},
+               {"transport", event.carrier ? Json(*event.carrier == Carrier::mpi ? "mpi" : "tcp") : Json(nullptr)},
                {"preprocessing", preprocessing_json<Json>(event.preprocessing)},
                {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
