@@ -1,5 +1,6 @@
 #include "engine/ranks/rank_communicator.h"
 
+#include <exception>
 #include <utility>
 
 namespace trainer {
@@ -27,7 +28,7 @@ void RankCommunicator::leave() noexcept {
   try {
     exchange(sends, receives);
     end();
-  } catch (const Error&) {  // this rank has done all that it had to do
+  } catch (const std::exception&) {  // this rank has done all that it had to do
   }
 }
 

@@ -166,6 +166,19 @@ TEST_CASE("ranks that are not alike are told, and none begins") {
              Contains("51 ranks share a batch, and train.batch_size is 50"));
 }
 
+TEST_CASE("ranks of a long configuration compare all of it") {
+  const RanksFolder folder;
+  std::ofstream yaml(folder / "long.yaml");
+  yaml << "name: long\ndevice: {type: cpu, threads: 1}\ndata: {type: digits}\n"
+          "train: {batch_size: 50, epochs: null, steps: 1}\n"
+          "model:\n  layers:\n    - flatten\n    - linear: {out: 10}\n";
+  for (int i = 0; i < 900; ++i) yaml << "    - relu\n";
+  yaml.close();
+  const ProcessResult done = run_trainer({"run", folder / "long.yaml", "-q", "--ranks", "2", folder.output("long")});
+  INFO(done.err);
+  CHECK(done.exit_code == 0);
+}
+
 TEST_CASE("memory that runs out on ranks is told once, and all end with 3") {
   const RanksFolder folder;
   const ProcessResult planned = run_trainer({"run", folder.config(), "--ranks", "2", "memory.limit=200KiB",

@@ -111,6 +111,24 @@ TEST_CASE("a rank that is gone without a word is told of, and one that only is t
   CHECK_THAT(told[1], Contains("rank 2 has ended before this one"));
 }
 
+TEST_CASE("ranks that leave wait for all, or until one has failed") {
+  std::atomic<int> num_here{0}, num_seen{0};
+  on_ranks(3, [&](SocketCommunicator& ranks) {
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ++num_here;
+    ranks.leave();
+    num_seen += num_here;
+  });
+  CHECK(num_seen == 9);
+  CHECK(failure_of([&] {
+          on_ranks(2, [&](SocketCommunicator& ranks) {
+            if (ranks.rank() == 1) throw DataError("the disk is full");
+            ranks.leave();
+            ranks.check();
+          });
+        }) == "rank 1: the disk is full");
+}
+
 TEST_CASE("ranks that do not come are named, within the time-out") {
   const int port = Socket::listen(0, true).port();
   RankEnvironment environment;

@@ -1,8 +1,9 @@
 """Ranks 0 and 1 on one machine and 2 and 3 on another: network namespaces with processes of their own, joined by a link.
-They train as four ranks of one machine do, bit for bit; what crosses the link is what `plan` says that they send; and where
-the link is cut, all end, say who is gone, and the run goes on from its last checkpoint.
+They train as four ranks of one machine do, bit for bit, over TCP and over MPI; what crosses the link is what `plan` says that
+they send; and where the link is cut, all end, say who is gone, and the run goes on from its last checkpoint.
 
 Environment: TRAINER, the binary. Needs root, iproute2 and the right to make namespaces; without them it is skipped (77).
+mpirun is used where there is one.
 """
 import json
 import os
@@ -31,6 +32,19 @@ train: {batch_size: 40}
 NUM_STEPS = 40
 
 
+# Processes of their own, which reach no memory of the other machine's; a name of its own, by which mpirun tells machines.
+MACHINE = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
+# What mpirun calls as it would ssh: a machine's address, and words of a command.
+AGENT = f"""#!/bin/bash
+for side in a b; do
+  name=trainer{os.getpid()}$side
+  ip netns exec $name ip -br addr | grep -qwF "$1" && break
+done
+shift
+exec ip netns exec $name {" ".join(MACHINE)} bash -c "hostname $name; $*"
+"""
+
+
 def command(*words):
     return subprocess.run(words, check=True, text=True, capture_output=True).stdout
 
@@ -43,7 +57,7 @@ def make_machines():
         command("ip", "-n", name, "addr", "add", f"{address}/24", "dev", link)
         command("ip", "-n", name, "link", "set", link, "up")
         command("ip", "-n", name, "link", "set", "lo", "up")
-        command("ip", "netns", "exec", name, "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "true")
+        command("ip", "netns", "exec", name, *MACHINE, "true")
 
 
 def remove_machines():
@@ -76,7 +90,6 @@ class TwoMachines(unittest.TestCase):
 
     def start_ranks(self, *words):
         """A process for each machine, which begins two ranks there; what they leave is in files of the rank's number."""
-        self.words = ["run", "two.yaml", "-q", *words]
         machines = []
         for machine, name in enumerate(NAMES):
             script = "".join(
@@ -85,8 +98,8 @@ class TwoMachines(unittest.TestCase):
             variables = {**os.environ, "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0],
                          "MASTER_PORT": str(PORT)}
             machines.append(subprocess.Popen(
-                ["ip", "netns", "exec", name, "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c",
-                 script, "bash", TRAINER, *self.words], cwd=self.folder, env=variables))
+                ["ip", "netns", "exec", name, *MACHINE, "bash", "-c", script, "bash", TRAINER, "run", "two.yaml", "-q", *words],
+                cwd=self.folder, env=variables))
             self.addCleanup(machines[-1].kill)
         return machines
 
@@ -102,34 +115,54 @@ class TwoMachines(unittest.TestCase):
         return [int(command("ip", "netns", "exec", name, "cat", f"/sys/class/net/{link}/statistics/tx_bytes"))
                 for name, link in zip(NAMES, LINKS)]
 
-    def train(self, output, *words):
+    def start_by_mpirun(self, *words):
+        agent = self.folder / "agent"
+        agent.write_text(AGENT, encoding="utf-8")
+        agent.chmod(0o755)
+        mpirun = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(agent), "-np", "4", "--host",
+                  ",".join(f"{address}:2" for address in ADDRESSES), TRAINER, "run", "two.yaml", "-q", *words]
+        done = subprocess.run([str(agent), ADDRESSES[0], *mpirun], cwd=self.folder, env={**os.environ, "TMPDIR": "/tmp"},
+                              text=True, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def train(self, output, *words, by_mpirun=False):
         """What each machine has sent."""
         before = self.num_sent()
-        codes, told = self.end_of(self.start_ranks(f"output={output}", *words))
-        self.assertEqual((codes, told), ([0] * 4, [""] * 4))
+        if by_mpirun:
+            self.start_by_mpirun(f"output={output}", *words)
+        else:
+            codes, told = self.end_of(self.start_ranks(f"output={output}", *words))
+            self.assertEqual((codes, told), ([0] * 4, [""] * 4))
         return [after - former for after, former in zip(self.num_sent(), before)]
 
     def test_losses_are_those_of_one_machine_and_bytes_on_the_link_those_of_the_plan(self):
         for shard in ("none", "gradients", "parameters"):
             with self.subTest(shard=shard):
-                words = [f"parallel.shard={shard}", "train.epochs=null", "train.eval_every=1000"]
-                plan = json.loads(self.run_here("plan", "two.yaml", "--json", "--ranks", "4", "parallel.ranks_per_node=2",
-                                                *words, f"train.steps={NUM_STEPS}"))
-                self.assertEqual(plan["ranks"]["nodes"], 2)
-                # Beside its steps a run meets, evaluates and saves: what a longer one sends more is of steps alone.
-                few = self.train(f"{shard}-few", *words, "train.steps=10")
-                all_sent = self.train(shard, *words, f"train.steps={NUM_STEPS}")
-                # Two ranks of a machine send to three others alike, two of which are on the other machine.
-                expected = (NUM_STEPS - 10) * plan["ranks"]["communicated_bytes"] * 2 * 2 / 3
-                for longer, shorter in zip(all_sent, few):
-                    print(shard, (longer - shorter) / expected)
-                    self.assertGreater((longer - shorter) / expected, 0.99)
-                    self.assertLess((longer - shorter) / expected, 1.02)
-                self.run_here("run", "two.yaml", "-q", "--ranks", "4", f"output={shard}-here", *words,
-                              f"train.steps={NUM_STEPS}")
-                losses = losses_of(events_of(self.folder / shard / "events.jsonl"))
-                self.assertEqual(len(losses), NUM_STEPS)
-                self.assertEqual(losses, losses_of(events_of(self.folder / f"{shard}-here" / "events.jsonl")))
+                self.check_losses_and_bytes(shard, "tcp", by_mpirun=False)
+
+    @unittest.skipIf(shutil.which("mpirun") is None, "mpirun is not installed")
+    def test_ranks_of_mpirun_on_both_need_no_address_and_send_the_same_bytes(self):
+        self.check_losses_and_bytes("parameters", "mpi", by_mpirun=True)
+
+    def check_losses_and_bytes(self, shard, transport, by_mpirun):
+        words = [f"parallel.shard={shard}", "train.epochs=null", "train.eval_every=1000"]
+        longer = f"train.steps={NUM_STEPS}"
+        plan = json.loads(self.run_here("plan", "two.yaml", "--json", "--ranks", "4", "parallel.ranks_per_node=2", *words, longer))
+        self.assertEqual(plan["ranks"]["nodes"], 2)
+        # Beside its steps a run meets, evaluates and saves: what a longer one sends more is of steps alone.
+        name = f"{transport}-{shard}"
+        few = self.train(f"{name}-few", *words, "train.steps=10", by_mpirun=by_mpirun)
+        more = self.train(name, *words, longer, by_mpirun=by_mpirun)
+        # Two ranks of a machine send to three others alike, two of which are on the other machine.
+        expected = (NUM_STEPS - 10) * plan["ranks"]["communicated_bytes"] * 2 * 2 / 3
+        for side in (0, 1):
+            self.assertGreater((more[side] - few[side]) / expected, 0.99)
+            self.assertLess((more[side] - few[side]) / expected, 1.02)
+        self.run_here("run", "two.yaml", "-q", "--ranks", "4", f"output={name}-here", *words, longer)
+        told = events_of(self.folder / name / "events.jsonl")
+        self.assertEqual(told[0]["transport"], transport)
+        self.assertEqual(len(losses_of(told)), NUM_STEPS)
+        self.assertEqual(losses_of(told), losses_of(events_of(self.folder / f"{name}-here" / "events.jsonl")))
 
     def test_where_the_link_is_cut_all_ranks_end_and_the_run_goes_on_from_its_last_checkpoint(self):
         timeout = 2
