@@ -21,18 +21,22 @@ struct StatisticsOperands {
   double eps, momentum;
 };
 
-/// Settles one channel from the sums of x − shift and of its square.
-__device__ __forceinline__ void settle_channel(const StatisticsOperands& out, std::int64_t channel, std::int64_t rows,
-                                               float shift, double mean_of_shifted, double variance) {
-  const double count = static_cast<double>(rows);
-  const double mean = static_cast<double>(shift) + mean_of_shifted;
-  const double unbiased = rows > 1 ? variance * (count / (count - 1)) : variance;
+/// Settles one channel from its mean and variance over `count` rows.
+__device__ __forceinline__ void settle_moments(const StatisticsOperands& out, std::int64_t channel, double count,
+                                               double mean, double variance) {
+  const double unbiased = count > 1 ? variance * (count / (count - 1)) : variance;
   out.mean[channel] = static_cast<float>(mean);
   out.rstd[channel] = static_cast<float>(1 / sqrt(variance + out.eps));
   const double old_mean = static_cast<double>(out.running_mean[channel]);
   const double old_var = static_cast<double>(out.running_var[channel]);
   out.running_mean[channel] = static_cast<float>((1 - out.momentum) * old_mean + out.momentum * mean);
   out.running_var[channel] = static_cast<float>((1 - out.momentum) * old_var + out.momentum * unbiased);
+}
+
+/// The same where the mean is that of x − shift.
+__device__ __forceinline__ void settle_channel(const StatisticsOperands& out, std::int64_t channel, std::int64_t rows,
+                                               float shift, double mean_of_shifted, double variance) {
+  settle_moments(out, channel, static_cast<double>(rows), static_cast<double>(shift) + mean_of_shifted, variance);
 }
 
 /// Σx and Σx² of each channel, null where they are not known; and 1 / rows.
@@ -172,18 +176,13 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
   store_pairs(pairs + at.row_group * channels + at.channel, moments.mean, moments.squares);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(combined_channels* combining_threads)
-    batchnorm2d_statistics_kernel(const T* x, GivenSums given, const SumPair* pairs, RowParts parts,
-                                  StatisticsOperands out, std::int64_t rows, std::int64_t channels) {
-  wait_for_earlier_kernels();
-  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
-  const bool sums_serve = given.sums != nullptr && channel < channels &&
-                          serve(given.sums[channel], given.square_sums[channel], given.per_row);
-  // With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more
-  // so as the means are those of x − shift.
+/// Of x − shift and of its square over `rows` rows, of the moments of their parts; for threads with threadIdx.y = 0.
+/// With count · mean and squares + count · mean², moments add up. In f64 their difference keeps its digits, the more so
+/// as the means are those of x − shift.
+__device__ __forceinline__ DoubleSums sums_of_moments(const SumPair* pairs, const RowParts& parts, std::int64_t rows,
+                                                      std::int64_t channel, std::int64_t channels) {
   DoubleSums sums{0, 0};
-  if (channel < channels && !sums_serve) {
+  if (channel < channels && rows > 0) {
     for (std::int64_t part = threadIdx.y; part < parts.num_parts; part += combining_threads) {
       const std::int64_t rest = rows - part * parts.rows_per_part;
       const double count = static_cast<double>(rest < parts.rows_per_part ? rest : parts.rows_per_part);
@@ -194,6 +193,18 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
     }
   }
   combine_over_parts(sums);
+  return sums;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(combined_channels* combining_threads)
+    batchnorm2d_statistics_kernel(const T* x, GivenSums given, const SumPair* pairs, RowParts parts,
+                                  StatisticsOperands out, std::int64_t rows, std::int64_t channels) {
+  wait_for_earlier_kernels();
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  const bool sums_serve = given.sums != nullptr && channel < channels &&
+                          serve(given.sums[channel], given.square_sums[channel], given.per_row);
+  DoubleSums sums = sums_of_moments(pairs, parts, sums_serve ? 0 : rows, channel, channels);
   if (threadIdx.y != 0 || channel >= channels) return;
   // Those of a convolution are of x itself.
   float shift = 0;
@@ -205,6 +216,34 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   const double mean = sums.first / static_cast<double>(rows);
   const double variance = sums.second / static_cast<double>(rows) - mean * mean;
   settle_channel(out, channel, rows, shift, mean, variance < 0 ? 0 : variance);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(combined_channels* combining_threads)
+    batchnorm2d_add_moments_kernel(const T* x, const SumPair* pairs, RowParts parts, double* sums, std::int64_t rows,
+                                   std::int64_t channels) {
+  wait_for_earlier_kernels();
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  const DoubleSums of_shifted = sums_of_moments(pairs, parts, rows, channel, channels);
+  if (threadIdx.y != 0 || channel >= channels) return;
+  const double count = static_cast<double>(rows);
+  const double mean_of_shifted = of_shifted.first / count;
+  const double squares = of_shifted.second - of_shifted.first * mean_of_shifted;
+  const double mean = static_cast<double>(to_float(x[channel])) + mean_of_shifted;
+  sums[channel] = count * mean;
+  sums[channels + channel] = (squares < 0 ? 0 : squares) + count * mean * mean;
+  if (channel == 0) sums[2 * channels] = count;
+}
+
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_settle_statistics_kernel(const double* sums, StatisticsOperands out, std::int64_t channels) {
+  wait_for_earlier_kernels();
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * tile_threads + threadIdx.x;
+  if (channel >= channels) return;
+  const double count = sums[2 * channels];
+  const double mean = sums[channel] / count;
+  const double variance = sums[channels + channel] / count - mean * mean;
+  settle_moments(out, channel, count, mean, variance < 0 ? 0 : variance);
 }
 
 template <typename T, int n>
@@ -313,6 +352,31 @@ void batchnorm2d_forward(DType type, const BatchNorm2dForward& operands, const B
                         operands.square_sums, operands.mean, operands.rstd, operands.workspace},
                        run);
   });
+}
+
+void batchnorm2d_sums(DType type, const BatchNorm2dSums& operands, const BatchNorm2dShape& shape, Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const T* const x = static_cast<const T*>(operands.x);
+    SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
+    const RowParts parts = row_parts(shape.rows, shape.channels);
+    with_pack_width<T>(shape.channels, {x, pairs}, [&](auto width) {
+      constexpr int n = decltype(width)::value;
+      const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+      launch(batchnorm2d_moments_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(), stream, x, GivenSums{},
+             pairs, parts, shape.rows, shape.channels, tiles.num_tiles);
+    });
+    launch(batchnorm2d_add_moments_kernel<T>, combining_grid(shape.channels), combining_block(), stream, x, pairs,
+           parts, operands.sums, shape.rows, shape.channels);
+  });
+}
+
+void batchnorm2d_statistics(const BatchNorm2dStatistics& operands, std::int64_t channels, Stream stream) {
+  if (channels == 0) return;
+  const StatisticsOperands out = {operands.running_mean, operands.running_var, operands.mean,
+                                  operands.rstd,         operands.eps,         operands.momentum};
+  launch(batchnorm2d_settle_statistics_kernel, grid_of(num_blocks(channels, tile_threads)), Dim3{tile_threads}, stream,
+         operands.sums, out, channels);
 }
 
 void batchnorm2d_normalize(DType type, const BatchNorm2dNormalize& operands, const BatchNorm2dShape& shape,

@@ -120,4 +120,76 @@ struct BatchNorm2dBackward {
 void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const BatchNorm2dShape& shape,
                           Stream stream);
 
+// The same in pieces, between which ranks add up their sums: Note [Batch norm over ranks] in
+// engine/ops/batchnorm2d_over_ranks.h. `sums` are f64 (2 · channels + 1).
+
+/// A pair of f32 for each part of the rows and each channel.
+constexpr std::int64_t batchnorm2d_sums_workspace_bytes(const BatchNorm2dShape& shape) {
+  return 8 * row_parts(shape.rows, shape.channels).num_parts * shape.channels;
+}
+/// And of the last launch, one for each channel.
+constexpr std::int64_t batchnorm2d_normalize_backward_workspace_bytes(const BatchNorm2dShape& shape) {
+  return 8 * shape.channels;
+}
+
+struct BatchNorm2dSums {
+  const void* x = nullptr;
+  double* sums = nullptr;
+  void* workspace = nullptr;
+};
+
+/// Σx, Σx² and the rows. Bytes: x once. FLOPs: 5 an element.
+void batchnorm2d_sums(DType type, const BatchNorm2dSums& operands, const BatchNorm2dShape& shape, Stream stream);
+
+struct BatchNorm2dStatistics {
+  const double* sums = nullptr;
+  float* running_mean = nullptr;
+  float* running_var = nullptr;
+  float* mean = nullptr;
+  float* rstd = nullptr;
+  double eps = 0, momentum = 0;
+};
+
+/// What batchnorm2d_forward finds and makes of the running statistics, of the rows that were summed.
+void batchnorm2d_statistics(const BatchNorm2dStatistics& operands, std::int64_t channels, Stream stream);
+
+struct BatchNorm2dGradientSums {
+  const void* dy = nullptr;
+  const void* x = nullptr;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* weight = nullptr;  ///< null: 1; only read with relu
+  const float* bias = nullptr;    ///< null: 0; only read with relu
+  double* sums = nullptr;
+  float* dweight = nullptr;  ///< null: not wanted
+  float* dbias = nullptr;    ///< null: not wanted
+  void* workspace = nullptr;
+  bool relu = false;           ///< dy counts where y was above 0, in f32; else everywhere
+  float ceiling = no_ceiling;  ///< with relu: nor does dy count where y was so large
+};
+
+/// Σg, Σ g·(x − mean) and the rows, and the gradients of weight and bias, as batchnorm2d_backward has them. Bytes: dy
+/// and x once. FLOPs: 5 an element, 8 with ReLU.
+void batchnorm2d_gradient_sums(DType type, const BatchNorm2dGradientSums& operands, const BatchNorm2dShape& shape,
+                               Stream stream);
+
+struct BatchNorm2dNormalizeBackward {
+  const void* dy = nullptr;
+  const void* x = nullptr;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
+  const float* weight = nullptr;  ///< null: 1
+  const float* bias = nullptr;    ///< null: 0; only read with relu
+  const double* sums = nullptr;   ///< of all ranks
+  void* dx = nullptr;             ///< may be dy
+  void* workspace = nullptr;
+  bool relu = false;           ///< as above
+  float ceiling = no_ceiling;  ///< as above
+};
+
+/// dx of batchnorm2d_backward, of the rows that were summed. Bytes: dy, x and dx once. FLOPs: 5 an element, 8 with
+/// ReLU.
+void batchnorm2d_normalize_backward(DType type, const BatchNorm2dNormalizeBackward& operands,
+                                    const BatchNorm2dShape& shape, Stream stream);
+
 }  // namespace trainer::cuda

@@ -205,6 +205,32 @@ __global__ void __launch_bounds__(combined_channels* combining_threads)
   settled[channel] = settle_channel(operands, channel, sums.first, sums.second);
 }
 
+template <typename T>
+__global__ void __launch_bounds__(combined_channels* combining_threads)
+    batchnorm2d_add_gradient_sums_kernel(GradientOperands<T> operands, const SumPair* pairs, std::int64_t num_parts,
+                                         double* result) {
+  wait_for_earlier_kernels();
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * combined_channels + threadIdx.x;
+  const DoubleSums sums = sum_of_parts(pairs, num_parts, channel, operands.channels);
+  if (threadIdx.y != 0 || channel >= operands.channels) return;
+  settle_channel(operands, channel, sums.first, sums.second);
+  result[channel] = sums.first;
+  result[operands.channels + channel] = sums.second;
+  if (channel == 0) result[2 * operands.channels] = static_cast<double>(operands.rows);
+}
+
+/// What combine_rows takes off g, of the sums over all ranks.
+__global__ void __launch_bounds__(tile_threads)
+    batchnorm2d_settle_sums_kernel(const double* sums, const float* rstd, SumPair* settled, std::int64_t channels) {
+  wait_for_earlier_kernels();
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * tile_threads + threadIdx.x;
+  if (channel >= channels) return;
+  const double count = sums[2 * channels];
+  const double of_channel = static_cast<double>(rstd[channel]);
+  settled[channel] = {static_cast<float>(sums[channel] / count),
+                      static_cast<float>(of_channel * of_channel * sums[channels + channel] / count)};
+}
+
 template <typename T, int n>
 __global__ void __launch_bounds__(tile_threads, tile_blocks_at_once)
     batchnorm2d_combine_kernel(GradientOperands<T> operands, const SumPair* settled, std::int64_t rows_per_block,
@@ -262,6 +288,73 @@ void batchnorm2d_backward(DType type, const BatchNorm2dBackward& operands, const
                          const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
                          launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)),
                                 tiles.block(), stream, typed.after_sums(), settled, rows_per_block, tiles.num_tiles);
+                       });
+  });
+}
+
+void batchnorm2d_gradient_sums(DType type, const BatchNorm2dGradientSums& operands, const BatchNorm2dShape& shape,
+                               Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
+                                       .x = static_cast<const T*>(operands.x),
+                                       .y = nullptr,
+                                       .dx = nullptr,
+                                       .daddend = nullptr,
+                                       .mean = operands.mean,
+                                       .rstd = operands.rstd,
+                                       .weight = operands.weight,
+                                       .bias = operands.bias,
+                                       .dweight = operands.dweight,
+                                       .dbias = operands.dbias,
+                                       .rows = shape.rows,
+                                       .channels = shape.channels,
+                                       .relu = operands.relu,
+                                       .ceiling = operands.ceiling};
+    SumPair* const pairs = static_cast<SumPair*>(operands.workspace);
+    const RowParts parts = row_parts(shape.rows, shape.channels);
+    with_pack_width<T>(shape.channels, {typed.dy, typed.x, typed.mean, typed.rstd, typed.weight, typed.bias, pairs},
+                       [&](auto width) {
+                         constexpr int n = decltype(width)::value;
+                         const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+                         launch(batchnorm2d_gradient_sums_kernel<T, n>, tiles.grid(parts.num_parts), tiles.block(),
+                                stream, typed, pairs, parts, tiles.num_tiles);
+                       });
+    launch(batchnorm2d_add_gradient_sums_kernel<T>, combining_grid(shape.channels), combining_block(), stream, typed,
+           pairs, parts.num_parts, operands.sums);
+  });
+}
+
+void batchnorm2d_normalize_backward(DType type, const BatchNorm2dNormalizeBackward& operands,
+                                    const BatchNorm2dShape& shape, Stream stream) {
+  if (shape.rows == 0 || shape.channels == 0) return;
+  SumPair* const settled = static_cast<SumPair*>(operands.workspace);
+  launch(batchnorm2d_settle_sums_kernel, grid_of(num_blocks(shape.channels, tile_threads)), Dim3{tile_threads}, stream,
+         operands.sums, operands.rstd, settled, shape.channels);
+  with_element_type(type, [&]<typename T>(ElementType<T>) {
+    const GradientOperands<T> typed = {.dy = static_cast<const T*>(operands.dy),
+                                       .x = static_cast<const T*>(operands.x),
+                                       .y = nullptr,
+                                       .dx = static_cast<T*>(operands.dx),
+                                       .daddend = nullptr,
+                                       .mean = operands.mean,
+                                       .rstd = operands.rstd,
+                                       .weight = operands.weight,
+                                       .bias = operands.bias,
+                                       .dweight = nullptr,
+                                       .dbias = nullptr,
+                                       .rows = shape.rows,
+                                       .channels = shape.channels,
+                                       .relu = operands.relu,
+                                       .ceiling = operands.ceiling};
+    with_pack_width<T>(shape.channels,
+                       {typed.dy, typed.x, typed.dx, typed.mean, typed.rstd, typed.weight, typed.bias, settled},
+                       [&](auto width) {
+                         constexpr int n = decltype(width)::value;
+                         const ChannelTiles tiles = channel_tiles(shape.channels / n, warp_size);
+                         const std::int64_t rows_per_block = tiles.rows_per_block(shape.rows);
+                         launch(batchnorm2d_combine_kernel<T, n>, tiles.grid(num_blocks(shape.rows, rows_per_block)),
+                                tiles.block(), stream, typed, settled, rows_per_block, tiles.num_tiles);
                        });
   });
 }

@@ -7,13 +7,22 @@ namespace trainer::cuda {
 
 namespace {
 
-constexpr std::array batchnorm2d_kinds = {OpKind::batchnorm2d, OpKind::batchnorm2d_normalize,
-                                          OpKind::batchnorm2d_inference, OpKind::batchnorm2d_inference_backward,
-                                          OpKind::batchnorm2d_backward};
+constexpr std::array batchnorm2d_kinds = {OpKind::batchnorm2d,
+                                          OpKind::batchnorm2d_normalize,
+                                          OpKind::batchnorm2d_inference,
+                                          OpKind::batchnorm2d_inference_backward,
+                                          OpKind::batchnorm2d_backward,
+                                          OpKind::batchnorm2d_sums,
+                                          OpKind::batchnorm2d_gradient_sums,
+                                          OpKind::batchnorm2d_normalize_backward};
 
 std::int64_t batchnorm2d_workspace_bytes(const Op& op, const WorkspaceModel&) {
   if (op.kind == OpKind::batchnorm2d) return batchnorm2d_forward_workspace_bytes(batchnorm2d_shape(op));
   if (op.kind == OpKind::batchnorm2d_backward) return batchnorm2d_backward_workspace_bytes(batchnorm2d_shape(op));
+  if (op.kind == OpKind::batchnorm2d_sums || op.kind == OpKind::batchnorm2d_gradient_sums)
+    return batchnorm2d_sums_workspace_bytes(batchnorm2d_shape(op));
+  if (op.kind == OpKind::batchnorm2d_normalize_backward)
+    return batchnorm2d_normalize_backward_workspace_bytes(batchnorm2d_shape(op));
   return 0;
 }
 

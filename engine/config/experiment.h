@@ -391,6 +391,7 @@ struct ParallelConfig {
   Shard shard = Shard::none;
   bool deterministic = false;       ///< the same bits on any number of ranks that divides `parts`
   std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
+  bool sync_batchnorm = false;      ///< batch norms go by the batch of all ranks, not by each one's part
   std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
   std::int64_t timeout = 60;        ///< seconds
   Transport transport = Transport::automatic;

@@ -505,6 +505,9 @@ class Rules {
           "memory.update",
           "the gradients of parts are added up before an update, and 'memory.update: in_backward' does not wait",
           "memory.update: at_end");
+    if (parallel.sync_batchnorm)
+      refuse_with("parallel.sync_batchnorm", "parts are computed one by one, and a norm over all of them does not wait",
+                  "parallel.sync_batchnorm: false");
     if (experiment_.memory.gradients == GradientStorage::half)
       refuse_with("memory.gradients", "sums of 16-bit gradients are rounded where ranks meet", "memory.gradients: f32");
     const bool takes_norm = experiment_.train.clip_norm > 0 || experiment_.train.amp == Amp::fp16;

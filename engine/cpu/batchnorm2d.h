@@ -44,6 +44,10 @@ class AnyBatchNorm2dKernel : public CpuKernel {
         place_(op) {}
 
  protected:
+  /// The sums of x − shift and of its square over all rows, in `sums`, which holds ImageRows::num_sums; one row becomes
+  /// the shift. `scratch`: of the pieces.
+  void sum_all_moments(const void* x, float* shift, double* sums, float* scratch) const;
+
   const CpuContext& context_;
   BatchNorm2dAttributes attributes_;
   ImageRows shape_;
@@ -56,7 +60,7 @@ std::unique_ptr<CpuKernel> make_batchnorm2d(const Op& op, CpuContext& context) {
   return std::make_unique<One>(op, context);
 }
 
-/// CpuOp::workspace_bytes of the forward and the backward ops.
+/// CpuOp::workspace_bytes of all of them.
 std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context);
 
 }  // namespace trainer

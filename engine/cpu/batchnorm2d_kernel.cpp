@@ -107,6 +107,18 @@ LastPass last_pass(const BatchNorm2dAttributes& attributes, const OperandAddress
           channels};
 }
 
+/// What is kept of one channel's mean and biased variance over `count` rows, and what its running statistics become.
+void settle_channel(const BatchNorm2dAttributes& attributes, double count, double batch_mean, double variance,
+                    float& mean, float& rstd, float& running_mean, float& running_var) {
+  const double unbiased = count > 1 ? variance * (count / (count - 1)) : variance;
+  const double reciprocal = 1 / std::sqrt(variance + attributes.eps);
+  mean = static_cast<float>(batch_mean);
+  rstd = static_cast<float>(reciprocal);
+  const double m = attributes.momentum;
+  running_mean = static_cast<float>((1 - m) * static_cast<double>(running_mean) + m * batch_mean);
+  running_var = static_cast<float>((1 - m) * static_cast<double>(running_var) + m * unbiased);
+}
+
 class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
  public:
   using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
@@ -124,38 +136,60 @@ class BatchNorm2dKernel final : public AnyBatchNorm2dKernel {
     auto* const scale = reinterpret_cast<float*>(sums + shape_.num_sums());
     float* const offset = scale + channels;
 
-    // One row serves as the shift; y may be x, so it is kept apart.
-    const std::int64_t first_of_shift = shift_row(shape_.rows) * channels * static_cast<std::int64_t>(size_of(type_));
-    widen(type_, static_cast<const std::byte*>(x) + first_of_shift, offset, channels);
-    const RowParts parts = shape_.sum_parts();
-    const RowPieces pieces(type_, channels, 1, offset + channels);
-    parallel_tasks(shape_.num_threads(context_), parts.num_parts, [&](std::int64_t part) {
-      double* const first = sums + part * 2 * channels;
-      std::fill_n(first, 2 * channels, 0.0);
-      pieces.for_each(parts.begin(part), parts.end(part), [&](std::int64_t begin, std::int64_t end) {
-        sum_moments(pieces.read(x, 0, begin, end), offset, end - begin, channels, first, first + channels);
-      });
-    });
-    add_parts(sums, parts.num_parts, 2 * channels);
-
+    // y may be x, so the shift is kept apart.
+    sum_all_moments(x, offset, sums, offset + channels);
     const auto count = static_cast<double>(shape_.rows);
     for (std::int64_t c = 0; c < channels; ++c) {
       const double centred_mean = sums[c] / count;
-      const double batch_mean = centred_mean + static_cast<double>(offset[c]);
       const double variance = std::max(sums[channels + c] / count - centred_mean * centred_mean, 0.0);
-      const double unbiased = count > 1 ? variance * (count / (count - 1)) : variance;
-      const double reciprocal = 1 / std::sqrt(variance + attributes_.eps);
-      mean[c] = static_cast<float>(batch_mean);
-      rstd[c] = static_cast<float>(reciprocal);
-      const double m = attributes_.momentum;
-      running_mean[c] = static_cast<float>((1 - m) * static_cast<double>(running_mean[c]) + m * batch_mean);
-      running_var[c] = static_cast<float>((1 - m) * static_cast<double>(running_var[c]) + m * unbiased);
+      settle_channel(attributes_, count, centred_mean + static_cast<double>(offset[c]), variance, mean[c], rstd[c],
+                     running_mean[c], running_var[c]);
     }
     normalization_lines(mean, rstd, weight, bias, channels, scale, offset);
     place_.copy_others(addresses, context_.num_threads);
     scale_all_rows(context_, shape_, last_pass(attributes_, addresses, type_, shape_.channels, scale), place_, scale);
   }
 };
+
+class BatchNorm2dSumsKernel final : public AnyBatchNorm2dKernel {
+ public:
+  using AnyBatchNorm2dKernel::AnyBatchNorm2dKernel;
+
+  void run(const OperandAddresses& addresses, const StepScalars&) override {
+    const std::int64_t channels = shape_.channels;
+    auto* const sums = static_cast<double*>(addresses.workspace);
+    auto* const shift = reinterpret_cast<float*>(sums + shape_.num_sums());
+    sum_all_moments(addresses.inputs[0], shift, sums, shift + channels);
+    const auto count = static_cast<double>(shape_.rows);
+    auto* const result = output<double>(addresses, 0);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double mean = static_cast<double>(shift[c]) + sums[c] / count;
+      const double squared_deviations = std::max(sums[channels + c] - sums[c] * (sums[c] / count), 0.0);
+      result[c] = count * mean;
+      result[channels + c] = squared_deviations + count * mean * mean;
+    }
+    result[2 * channels] = count;
+  }
+};
+
+void run_batchnorm2d_statistics(const BatchNorm2dAttributes& attributes, std::int64_t channels,
+                                const OperandAddresses& addresses) {
+  const auto* const sums = input<double>(addresses, 0);
+  const double count = sums[2 * channels];
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double mean = sums[c] / count;
+    const double variance = std::max(sums[channels + c] / count - mean * mean, 0.0);
+    settle_channel(attributes, count, mean, variance, output(addresses, 0)[c], output(addresses, 1)[c],
+                   modified_input(addresses, 1)[c], modified_input(addresses, 2)[c]);
+  }
+}
+
+std::unique_ptr<CpuKernel> make_batchnorm2d_statistics(const Op& op, CpuContext&) {
+  return make_kernel([attributes = attributes_of<BatchNorm2dAttributes>(op), channels = channels_of_sums(op.inputs[0])](
+                         const OperandAddresses& addresses, const StepScalars&) {
+    run_batchnorm2d_statistics(attributes, channels, addresses);
+  });
+}
 
 class BatchNorm2dNormalizeKernel final : public AnyBatchNorm2dKernel {
  public:
@@ -221,18 +255,39 @@ class BatchNorm2dInferenceBackwardKernel final : public AnyBatchNorm2dKernel {
 
 }  // namespace
 
+void AnyBatchNorm2dKernel::sum_all_moments(const void* x, float* shift, double* sums, float* scratch) const {
+  const std::int64_t channels = shape_.channels;
+  const std::int64_t first_of_shift = shift_row(shape_.rows) * channels * static_cast<std::int64_t>(size_of(type_));
+  widen(type_, static_cast<const std::byte*>(x) + first_of_shift, shift, channels);
+  const RowParts parts = shape_.sum_parts();
+  const RowPieces pieces(type_, channels, 1, scratch);
+  parallel_tasks(shape_.num_threads(context_), parts.num_parts, [&](std::int64_t part) {
+    double* const first = sums + part * 2 * channels;
+    std::fill_n(first, 2 * channels, 0.0);
+    pieces.for_each(parts.begin(part), parts.end(part), [&](std::int64_t begin, std::int64_t end) {
+      sum_moments(pieces.read(x, 0, begin, end), shift, end - begin, channels, first, first + channels);
+    });
+  });
+  add_parts(sums, parts.num_parts, 2 * channels);
+}
+
 // Sums, where there are any, then f32 vectors over the channels, two lines and backward three more, then pieces of
 // 16-bit rows.
 std::int64_t batchnorm2d_workspace_bytes(const Op& op, CpuContext& context) {
   const ImageRows shape(op.inputs[0]);
-  const bool is_backward = op.kind == OpKind::batchnorm2d_backward;
-  const bool has_sums = is_backward || op.kind == OpKind::batchnorm2d;
+  const bool has_sums = op.kind == OpKind::batchnorm2d || op.kind == OpKind::batchnorm2d_backward ||
+                        op.kind == OpKind::batchnorm2d_sums || op.kind == OpKind::batchnorm2d_gradient_sums;
+  const bool combines = op.kind == OpKind::batchnorm2d_backward || op.kind == OpKind::batchnorm2d_normalize_backward;
+  const bool reads_two = combines || op.kind == OpKind::batchnorm2d_gradient_sums;
   return (has_sums ? shape.num_sums() : 0) * static_cast<std::int64_t>(sizeof(double)) +
-         (is_backward ? 5 : 2) * shape.channels * static_cast<std::int64_t>(sizeof(float)) +
-         RowPieces::num_scratch_bytes(op.inputs[0].dtype, shape.channels, is_backward ? 2 : 1, context.num_threads);
+         (combines ? 5 : 2) * shape.channels * static_cast<std::int64_t>(sizeof(float)) +
+         RowPieces::num_scratch_bytes(op.inputs[0].dtype, shape.channels, reads_two ? 2 : 1, context.num_threads);
 }
 
 const CpuOp batchnorm2d_on_cpu = {make_batchnorm2d<BatchNorm2dKernel>, takes_16_bit, batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_sums_on_cpu = {make_batchnorm2d<BatchNorm2dSumsKernel>, takes_16_bit,
+                                       batchnorm2d_workspace_bytes};
+const CpuOp batchnorm2d_statistics_on_cpu = {make_batchnorm2d_statistics, takes_16_bit};
 const CpuOp batchnorm2d_normalize_on_cpu = {make_batchnorm2d<BatchNorm2dNormalizeKernel>, takes_16_bit,
                                             batchnorm2d_workspace_bytes};
 const CpuOp batchnorm2d_inference_on_cpu = {make_batchnorm2d<BatchNorm2dInferenceKernel>, takes_16_bit,

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
 #include "engine/graph/graph_builder.h"
+#include "engine/ops/batchnorm2d_over_ranks.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/op_definition.h"
 
@@ -67,6 +69,16 @@ void add_scale(GraphBuilder& builder, const TensorType& type, std::vector<ValueI
 void add_scale_and_shift(GraphBuilder& builder, const TensorType& type, std::vector<ValueId>& inputs) {
   add_scale(builder, type, inputs);
   inputs.push_back(builder.add_parameter("bias", constant_parameter(type, Parameter::Start::zeros, true)));
+}
+
+/// Mean and rstd of the batch of all ranks, of which x is this one's part; `operands`: x, running mean and variance.
+std::vector<ValueId> statistics_over_ranks(GraphBuilder& builder, const BatchNorm2dAttributes& attributes,
+                                           std::span<const ValueId> operands) {
+  const Op op = batchnorm2d_sums_op(builder.type(operands[0]));
+  const ValueId sums = builder.apply(op, {operands[0]}, {}, "sums")[0];
+  builder.apply(all_reduce_op(op.outputs, attributes.num_ranks), {sums});
+  return builder.apply(batchnorm2d_statistics_op(op.outputs[0], attributes), {sums, operands[1], operands[2]}, {"rstd"},
+                       "mean");
 }
 
 /// One overload a kind of leaf layer: the values of its inputs, as many as its LayerKind says → its output. Throws
@@ -143,7 +155,11 @@ struct LeafTranslation {
                           spec.init.value_or(builder.default_init()), FileOrder::channels_second, spec.groups);
   }
   ValueId operator()(const BatchNormSpec& spec) const {
-    const BatchNorm2dAttributes attributes{.eps = spec.eps, .momentum = spec.momentum, .affine = spec.affine};
+    const bool is_of_ranks = builder.normalises_by_batch() && builder.shares_norms();
+    const BatchNorm2dAttributes attributes{.eps = spec.eps,
+                                           .momentum = spec.momentum,
+                                           .affine = spec.affine,
+                                           .num_ranks = is_of_ranks ? builder.num_ranks() : 1};
     const TensorType& type = builder.type(x);
     if (spec.of_images) {
       if (type.shape.rank() == 2)
@@ -157,12 +173,13 @@ struct LeafTranslation {
                                    type.shape.to_string(),
                                    type.shape.rank() == 4 ? ". batchnorm2d is for images" : ""));
     }
-    if (builder.normalises_by_batch() && type.shape.num_elements() == type.shape[-1]) {
+    if (builder.normalises_by_batch() && !is_of_ranks && type.shape.num_elements() == type.shape[-1]) {
       throw ShapeError(
           fmt::format("batch normalization of {} in training: one value a channel has no variance, and all of them "
                       "would become 0. A batch must hold more than one sample here, also an odd last one "
-                      "(data.drop_last: true leaves it out)",
-                      type.shape.to_string()));
+                      "(data.drop_last: true leaves it out){}",
+                      type.shape.to_string(),
+                      builder.num_ranks() > 1 ? ". parallel.sync_batchnorm: true takes those of all ranks" : ""));
     }
     Op op =
         builder.normalises_by_batch() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);
@@ -172,6 +189,12 @@ struct LeafTranslation {
         builder.add_parameter("running_var", constant_parameter(channels, Parameter::Start::ones, false))};
     std::vector<ValueId> operands = {x, statistics[0], statistics[1]};
     if (spec.affine) add_scale_and_shift(builder, channels, operands);
+    if (is_of_ranks) {
+      const std::vector<ValueId> found = statistics_over_ranks(builder, attributes, operands);
+      operands[1] = found[0];
+      operands[2] = found[1];
+      return builder.apply(batchnorm2d_normalize_op(op), std::move(operands))[0];
+    }
     return builder.apply(std::move(op), std::move(operands), {"mean", "rstd"})[0];
   }
   ValueId operator()(const LayerNormSpec& spec) const {

@@ -1,7 +1,10 @@
 #include "engine/ops/batchnorm2d.h"
 
 #include <array>
+#include <span>
 
+#include "engine/ops/all_reduce.h"
+#include "engine/ops/batchnorm2d_over_ranks.h"
 #include "engine/ops/elementwise.h"
 
 namespace trainer {
@@ -97,6 +100,26 @@ void differentiate_batchnorm2d(GradientScope& scope) {
   }
 }
 
+void differentiate_batchnorm2d_normalize(GradientScope& scope) {
+  const auto& attributes = attributes_of<BatchNorm2dAttributes>(scope.op());
+  const bool has_line = attributes.affine && attributes.relu;
+  std::vector<Operand> inputs = {scope.output_gradient(), scope.input(0), scope.input(1), scope.input(2)};
+  std::vector<Operand> of_sums = inputs;
+  if (has_line) of_sums.insert(of_sums.end(), {scope.input(3), scope.input(4)});
+  const auto found = scope.emit(batchnorm2d_gradient_sums_op(scope.op()), std::move(of_sums));
+  if (attributes.affine) {
+    scope.set_gradient(3, found[1]);
+    scope.set_gradient(4, found[2]);
+  }
+  if (!scope.needs_gradient(0)) return;
+  const TensorType sums = batchnorm2d_sums_type(scope.op().inputs[0].shape[-1]);
+  scope.emit(all_reduce_op(std::span(&sums, 1), attributes.num_ranks), {found[0]});
+  inputs.push_back(found[0]);
+  if (attributes.affine) inputs.push_back(scope.input(3));
+  if (has_line) inputs.push_back(scope.input(4));
+  scope.set_gradient(0, scope.emit(batchnorm2d_normalize_backward_op(scope.op()), std::move(inputs))[0]);
+}
+
 /// Of a frozen network: its parameters have no gradients.
 void differentiate_batchnorm2d_inference(GradientScope& scope) {
   if (!scope.needs_gradient(0)) return;
@@ -149,7 +172,9 @@ const OpDefinition batchnorm2d_definition = {.flops = batchnorm2d_flops<7>,
                                              .can_be_placed = true,
                                              .takes_scratch = true};
 const OpDefinition batchnorm2d_normalize_definition = {.flops = batchnorm2d_flops<2>,
+                                                       .differentiate = differentiate_batchnorm2d_normalize,
                                                        .in_place_of = forward_in_place,
+                                                       .precision = Precision::follows_first,
                                                        .is_cheap = true,
                                                        .can_be_placed = true,
                                                        .takes_scratch = true};

@@ -20,6 +20,8 @@ struct BatchNorm2dAttributes {
   bool capped = false;  ///< with relu, without an addend: nothing is above 6
   bool adds = false;
   bool given_sums = false;  ///< training only (set by engine/program/statistics_fusion.cpp)
+  /// Of ranks that find mean and deviation together: Note [Batch norm over ranks] in batchnorm2d_over_ranks.h.
+  std::int64_t num_ranks = 1;
   friend bool operator==(const BatchNorm2dAttributes&, const BatchNorm2dAttributes&) = default;
 };
 
@@ -40,7 +42,8 @@ constexpr int sums_position(const BatchNorm2dAttributes& attributes) {
 /// where they are as good: Note [Given sums] in engine/program/statistics_fusion.h.
 Op batchnorm2d_op(const TensorType& x, const BatchNorm2dAttributes& attributes);
 /// y of `batchnorm2d` once more, bit for bit, from the mean and the deviation it found: running statistics stay as they
-/// are. inputs: x, mean, rstd[, weight, bias][, addend]; outputs: y, which may be stored over x or the addend.
+/// are. inputs: x, mean, rstd[, weight, bias][, addend]; outputs: y, which may be stored over x or the addend. Its
+/// gradient by x is that through mean and deviation, too, which ranks found together.
 Op batchnorm2d_normalize_op(const Op& batchnorm2d);
 /// Evaluation. The same inputs, none modified; outputs: y, which may be stored over x or the addend.
 Op batchnorm2d_inference_op(const TensorType& x, const BatchNorm2dAttributes& attributes);

@@ -102,6 +102,10 @@ struct OpDefinition {
   Rerun (*rerun)(const Op&) = nullptr;
   /// Whether a run may write to that input; null: where the op has no outputs, to any.
   bool (*modifies)(const Op&, int position) = nullptr;
+  /// Whether it never runs again, what it makes being kept: what ranks find together, or that changes state.
+  bool runs_once = false;
+  /// Whether it reads only what ranks have told each other, so that one without samples runs it, too.
+  bool needs_no_samples = false;
   /// Whether its first output, of its first input's type, may be placed in a larger one: Op::placed_at.
   bool can_be_placed = false;
   /// Whether a device's kernel may ask for scratch: each device has a formula for it then, and else none.

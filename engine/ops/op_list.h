@@ -11,6 +11,7 @@
 #include "engine/ops/average_weights.h"
 #include "engine/ops/avgpool2d.h"
 #include "engine/ops/batchnorm2d.h"
+#include "engine/ops/batchnorm2d_over_ranks.h"
 #include "engine/ops/bce_with_logits.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cached_attention.h"
@@ -71,6 +72,10 @@
   X(batchnorm2d_inference, BatchNorm2dAttributes)                     \
   X(batchnorm2d_inference_backward, BatchNorm2dAttributes)            \
   X(batchnorm2d_backward, BatchNorm2dAttributes)                      \
+  X(batchnorm2d_sums, BatchNorm2dAttributes)                          \
+  X(batchnorm2d_statistics, BatchNorm2dAttributes)                    \
+  X(batchnorm2d_gradient_sums, BatchNorm2dAttributes)                 \
+  X(batchnorm2d_normalize_backward, BatchNorm2dAttributes)            \
   X(layernorm, LayerNormAttributes)                                   \
   X(layernorm_backward, LayerNormAttributes)                          \
   X(groupnorm, GroupNormAttributes)                                   \

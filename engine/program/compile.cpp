@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/config/diagnostic.h"
+#include "engine/graph/shared_norms.h"
 #include "engine/memory/rounding.h"
 #include "engine/program/chunked_loss.h"
 #include "engine/program/concat_placement.h"
@@ -196,13 +197,15 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 
   std::optional<SharedOrder> shared_order;
   recompute.gathers_weights = Sharding(experiment).gathers_weights();
-  if (recompute.gathers_weights) shared_order.emplace(experiment, data, device, recompute);
+  const bool shares_norms = experiment.parallel.sync_batchnorm && schedule.num_ranks() > 1;
+  if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
   const std::vector<std::int64_t> batch_sizes =
       schedule.pass_sizes(std::array{schedule.batch_size(), schedule.odd_batch_size()});
   for (const std::int64_t batch_size : batch_sizes) {
     if (batch_size == 0) break;
     Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
     if (program.layers.empty()) {
+      check_shared_norms(graph, schedule.odd_batch_size());
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead())
         for (const ValueId field : graph.fields())

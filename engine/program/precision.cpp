@@ -27,7 +27,9 @@ class PrecisionPass {
     for (GraphNode& node : nodes) {
       rewrite(node);
       Layer& layer = graph_.layers[node.layer];
-      if (layer.input.dtype == DType::f32 && !node.inputs.empty()) layer.input.dtype = node.op.inputs[0].dtype;
+      const bool reads_sums = !node.inputs.empty() && node.op.inputs[0].dtype == DType::f64;  // of its input, not it
+      if (layer.input.dtype == DType::f32 && !node.inputs.empty() && !reads_sums)
+        layer.input.dtype = node.op.inputs[0].dtype;
       if (!node.op.outputs.empty()) layer.output.dtype = node.op.outputs[0].dtype;
       graph_.nodes.push_back(std::move(node));
     }

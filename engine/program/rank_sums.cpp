@@ -87,12 +87,10 @@ Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& sche
     if (pass.starts_statistics)
       scheduler.append_start_of_statistics(routine, static_cast<int>(program.loss_parts.size()),
                                            program.buffers[program.loss_statistics].layer, Phase::forward);
-    if (scheduler.shares_gradients()) {
-      const Routine shared = schedule_without_samples(program, scheduler, with_samples, name);
-      routine.instructions.insert(routine.instructions.end(), shared.instructions.begin(), shared.instructions.end());
-    } else if (!pass.adds) {
+    const Routine shared = schedule_without_samples(program, scheduler, with_samples, name);
+    routine.instructions.insert(routine.instructions.end(), shared.instructions.begin(), shared.instructions.end());
+    if (!scheduler.shares_gradients() && !pass.adds)
       append_zero_gradients(program, scheduler, routine, scheduler.gradients_at(pass.place).wholes);
-    }
     routine.name = name;
     return routine;
   };

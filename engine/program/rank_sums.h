@@ -19,7 +19,10 @@ namespace trainer {
 // is decided behind such a sum, so by all ranks alike. A rank without a sample in a micro-batch adds nothing, and one
 // without any in a step adds zeros.
 //
-// Every rank runs the same sums in the same order: they stand in the routines that do not depend on batch sizes.
+// Every rank runs the same sums in the same order: these stand in the routines that do not depend on batch sizes.
+// Within a micro-batch stand those of a shared model (Note [Sharded models] in sharding.h) and of batch norms over all
+// ranks (Note [Batch norm over ranks] in engine/ops/batchnorm2d_over_ranks.h), in the order of rank 0's nodes on every
+// rank.
 
 /// Sums of gradients over ranks; nothing where there is one.
 void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,

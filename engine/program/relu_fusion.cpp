@@ -20,6 +20,7 @@ bool* relu_switch(Op& op) {
     case OpKind::conv2d:
       return &std::get<Conv2dAttributes>(op.attributes).relu;
     case OpKind::batchnorm2d:
+    case OpKind::batchnorm2d_normalize:
     case OpKind::batchnorm2d_inference:
       return &std::get<BatchNorm2dAttributes>(op.attributes).relu;
     case OpKind::groupnorm:
@@ -37,7 +38,9 @@ bool* relu_switch(Op& op) {
 
 /// The same for ReLU6.
 bool* cap_switch(Op& op) {
-  if (op.kind != OpKind::batchnorm2d && op.kind != OpKind::batchnorm2d_inference) return nullptr;
+  const bool is_norm = op.kind == OpKind::batchnorm2d || op.kind == OpKind::batchnorm2d_normalize ||
+                       op.kind == OpKind::batchnorm2d_inference;
+  if (!is_norm) return nullptr;
   auto& attributes = std::get<BatchNorm2dAttributes>(op.attributes);
   return attributes.adds ? nullptr : &attributes.capped;
 }

@@ -10,7 +10,8 @@ namespace trainer {
 namespace {
 
 bool is_forward_batchnorm(const Op& op) {
-  return op.kind == OpKind::batchnorm2d || op.kind == OpKind::batchnorm2d_inference;
+  return op.kind == OpKind::batchnorm2d || op.kind == OpKind::batchnorm2d_normalize ||
+         op.kind == OpKind::batchnorm2d_inference;
 }
 
 bool is_sum(const GraphNode& node) {

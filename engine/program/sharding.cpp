@@ -85,33 +85,68 @@ void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& rout
   scheduler.append_call(routine, op, std::move(inputs), {}, no_layer, phase);
 }
 
+namespace {
+
+/// Of a routine: what a rank without samples runs, too, and the buffers that live within it.
+struct SharedCalls {
+  std::vector<OpCall> calls;
+  std::vector<char> is_allocated, is_released;  // by buffer
+  std::vector<std::size_t> last_call;           // by buffer
+
+  SharedCalls(const Program& program, const Routine& routine)
+      : is_allocated(program.buffers.size(), 0),
+        is_released(program.buffers.size(), 0),
+        last_call(program.buffers.size(), 0) {
+    for (const Instruction& instruction : routine.instructions) {
+      const auto index = static_cast<std::size_t>(instruction.index);
+      if (instruction.kind == Kind::allocate) is_allocated[index] = 1;
+      if (instruction.kind == Kind::release) is_released[index] = 1;
+      if (instruction.kind != Kind::run) continue;
+      const OpDefinition& definition = definition_of(program.calls[index].op.kind);
+      if (definition.role == Role::communication || definition.needs_no_samples) calls.push_back(program.calls[index]);
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      for (const auto* operands : {&calls[i].inputs, &calls[i].outputs})
+        for (const BufferId buffer : *operands) last_call[buffer] = i;
+  }
+};
+
+/// Whether the op reads that input: where parts of sums are not added to, it only writes them.
+bool reads_input(const Op& op, std::size_t position) {
+  if (op.kind != OpKind::reduce_scatter) return true;
+  const auto& attributes = attributes_of<RankPartsAttributes>(op);
+  return attributes.adds || position < static_cast<std::size_t>(attributes.num_tensors);
+}
+
+}  // namespace
+
 Routine schedule_without_samples(Program& program, Scheduler& scheduler, const Routine& with_samples,
                                  std::string name) {
   Routine routine;
   routine.name = std::move(name);
-  for (const Instruction& instruction : with_samples.instructions) {
-    if (instruction.kind != Kind::run) continue;
-    const OpCall call = program.calls[static_cast<std::size_t>(instruction.index)];
-    if (definition_of(call.op.kind).role != Role::communication) continue;
-    const auto for_each = [&](Kind kind, std::span<const BufferId> buffers) {
-      for (const BufferId buffer : buffers) routine.instructions.push_back({kind, buffer, call.layer, call.phase});
+  SharedCalls shared(program, with_samples);
+  for (std::size_t i = 0; i < shared.calls.size(); ++i) {
+    const OpCall& call = shared.calls[i];
+    // Whether it came to be here.
+    const auto allocate = [&](BufferId buffer) {
+      if (shared.is_allocated[buffer] == 0) return false;
+      shared.is_allocated[buffer] = 0;
+      routine.instructions.push_back({Kind::allocate, buffer, call.layer, call.phase});
+      return true;
     };
-    if (call.op.kind == OpKind::all_gather) {
-      for_each(Kind::allocate, call.outputs);
-      scheduler.append_call(routine, call.op, call.inputs, call.outputs, call.layer, call.phase);
-      for_each(Kind::release, call.outputs);
-      continue;
+    std::vector<BufferId> zeros;
+    for (std::size_t operand = 0; operand < call.inputs.size(); ++operand)
+      if (allocate(call.inputs[operand]) && reads_input(call.op, operand)) zeros.push_back(call.inputs[operand]);
+    if (!zeros.empty()) {
+      const Op fill = fill_zero_op(whole_types(program, zeros));
+      scheduler.append_call(routine, fill, std::move(zeros), {}, call.layer, call.phase);
     }
-    require_internal(call.op.kind == OpKind::reduce_scatter, "a rank without samples knows what others tell");
-    const auto& attributes = attributes_of<RankPartsAttributes>(call.op);
-    const std::span<const BufferId> wholes =
-        std::span(call.inputs).first(static_cast<std::size_t>(attributes.num_tensors));
-    for_each(Kind::allocate, wholes);
-    scheduler.append_call(routine, fill_zero_op(whole_types(program, wholes)), {wholes.begin(), wholes.end()}, {},
-                          call.layer, call.phase);
-    if (!attributes.adds) for_each(Kind::allocate, std::span(call.inputs).subspan(wholes.size()));
-    scheduler.append_call(routine, call.op, call.inputs, {}, call.layer, call.phase);
-    for_each(Kind::release, wholes);
+    for (const BufferId output : call.outputs) allocate(output);
+    scheduler.append_call(routine, call.op, call.inputs, call.outputs, call.layer, call.phase);
+    for (const auto* operands : {&call.inputs, &call.outputs})
+      for (const BufferId buffer : *operands)
+        if (shared.last_call[buffer] == i && std::exchange(shared.is_released[buffer], 0) != 0)
+          routine.instructions.push_back({Kind::release, buffer, call.layer, call.phase});
   }
   return routine;
 }

@@ -72,8 +72,9 @@ void append_copies(Program& program, Scheduler& scheduler, std::span<const Buffe
 void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
                            std::span<const BufferId> parts, bool adds, Phase phase);
 
-/// What a rank without samples runs where others run `with_samples`: the ops that communicate. Empty where there is
-/// none.
+/// What a rank without samples runs where others run `with_samples`: the ops that communicate, with zeros for what it
+/// would tell of samples, and those that read only what ranks have told (OpDefinition::needs_no_samples). Empty where
+/// there is none.
 Routine schedule_without_samples(Program& program, Scheduler& scheduler, const Routine& with_samples, std::string name);
 
 }  // namespace trainer

@@ -42,6 +42,28 @@ TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, an
   }
 }
 
+TEST_CASE("ranks of GPUs with batch norms over all of them train as one process does, whatever they share") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  for (const RankCase& each : norm_cases()) {
+    const OutputFolder folder;
+    std::vector<std::string> overrides = each.overrides;
+    overrides.emplace_back("parallel.sync_batchnorm=true");
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), overrides).front();
+    REQUIRE(one.status == RunStatus::done);
+    for (const int num_ranks : {2, 3}) {
+      for (const char* shard : {"none", "parameters"}) {
+        INFO(each.name << ", " << num_ranks << " ranks, " << shard);
+        std::vector<std::string> shared = overrides;
+        shared.push_back(std::string("parallel.shard=") + shard);
+        check_against_one(
+            run_ranks(num_ranks, each.yaml, folder.path(shard + std::to_string(num_ranks)), shared, on_gpus), one,
+            each.tolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("what ranks of GPUs do between their sums is replayed, and their sums are not") {
   RankRunOptions on_gpus;
   on_gpus.make_device = [] { return cuda::make_emulated_device(); };

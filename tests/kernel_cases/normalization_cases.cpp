@@ -11,6 +11,9 @@
 namespace trainer::cuda {
 namespace {
 
+// More than one part of the rows whatever the columns.
+constexpr std::int64_t some_rows = 70;
+
 /// Of one image of CIFAR's ResNet-18, as (pixels, channels).
 struct BatchNormPlace {
   const char* name;
@@ -155,10 +158,100 @@ SizedCase backward_of(DType type, const BatchNorm2dShape& shape, bool adds) {
   return sized;
 }
 
+SizedCase sums_of(DType type, const BatchNorm2dShape& shape, bool) {
+  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, 1)};
+  const auto x = sized.input(type, shape.rows * shape.channels),
+             sums = sized.output(DType::f64, 2 * shape.channels + 1);
+  const auto workspace = sized.scratch(batchnorm2d_sums_workspace_bytes(shape));
+  sized.launch = [=](const OperandAddresses& at, Stream stream) {
+    batchnorm2d_sums(type, {.x = at[x], .sums = at.as<double>(sums), .workspace = at[workspace]}, shape, stream);
+  };
+  return sized;
+}
+
+SizedCase gradient_sums_of(DType type, const BatchNorm2dShape& shape, bool) {
+  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, 2)};
+  const auto dy = sized.input(type, shape.rows * shape.channels), x = sized.input(type, shape.rows * shape.channels);
+  const auto mean = sized.input(DType::f32, shape.channels), rstd = sized.input(DType::f32, shape.channels, 0.5, 2);
+  const auto weight = sized.input(DType::f32, shape.channels), bias = sized.input(DType::f32, shape.channels);
+  const auto sums = sized.output(DType::f64, 2 * shape.channels + 1);
+  const auto dweight = sized.output(DType::f32, shape.channels), dbias = sized.output(DType::f32, shape.channels);
+  const auto workspace = sized.scratch(batchnorm2d_sums_workspace_bytes(shape));
+  sized.launch = [=](const OperandAddresses& at, Stream stream) {
+    batchnorm2d_gradient_sums(type,
+                              {.dy = at[dy],
+                               .x = at[x],
+                               .mean = at.as<const float>(mean),
+                               .rstd = at.as<const float>(rstd),
+                               .weight = at.as<const float>(weight),
+                               .bias = at.as<const float>(bias),
+                               .sums = at.as<double>(sums),
+                               .dweight = at.as<float>(dweight),
+                               .dbias = at.as<float>(dbias),
+                               .workspace = at[workspace],
+                               .relu = true},
+                              shape, stream);
+  };
+  return sized;
+}
+
+SizedCase normalize_backward_of(DType type, const BatchNorm2dShape& shape, bool) {
+  SizedCase sized{.shape = text_of(shape), .bytes = pass_bytes(type, shape, 3)};
+  const auto dy = sized.input(type, shape.rows * shape.channels), x = sized.input(type, shape.rows * shape.channels);
+  const auto dx = sized.output(type, shape.rows * shape.channels);
+  const auto mean = sized.input(DType::f32, shape.channels), rstd = sized.input(DType::f32, shape.channels, 0.5, 2);
+  const auto weight = sized.input(DType::f32, shape.channels), bias = sized.input(DType::f32, shape.channels);
+  const auto sums = sized.input(DType::f64, 2 * shape.channels + 1, 1000, 2000);
+  const auto workspace = sized.scratch(batchnorm2d_normalize_backward_workspace_bytes(shape));
+  sized.launch = [=](const OperandAddresses& at, Stream stream) {
+    batchnorm2d_normalize_backward(type,
+                                   {.dy = at[dy],
+                                    .x = at[x],
+                                    .mean = at.as<const float>(mean),
+                                    .rstd = at.as<const float>(rstd),
+                                    .weight = at.as<const float>(weight),
+                                    .bias = at.as<const float>(bias),
+                                    .sums = at.as<const double>(sums),
+                                    .dx = at[dx],
+                                    .workspace = at[workspace],
+                                    .relu = true},
+                                   shape, stream);
+  };
+  return sized;
+}
+
+/// Of ranks together; the units are channels.
+void add_statistics_of_ranks(KernelCases& cases) {
+  cases.push_back({.name = "batchnorm2d_statistics.2048",
+                   .kernels = {"batchnorm2d_settle_statistics_kernel"},
+                   .units = 2048,
+                   .least_units = some_rows,
+                   .grows = false,
+                   .sized = [](std::int64_t channels, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}", channels), .bytes = channels * (16 + 24)};
+                     const auto sums = sized.input(DType::f64, 2 * channels + 1, 1000, 2000);
+                     const auto running_mean = sized.modified(DType::f32, channels);
+                     const auto running_var = sized.modified(DType::f32, channels, 0.5, 2);
+                     const auto mean = sized.output(DType::f32, channels), rstd = sized.output(DType::f32, channels);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       batchnorm2d_statistics({.sums = at.as<const double>(sums),
+                                               .running_mean = at.as<float>(running_mean),
+                                               .running_var = at.as<float>(running_var),
+                                               .mean = at.as<float>(mean),
+                                               .rstd = at.as<float>(rstd),
+                                               .eps = 1e-5,
+                                               .momentum = 0.1},
+                                              channels, stream);
+                     };
+                     return sized;
+                   }});
+}
+
 struct BatchNormLauncher {
   const char* name;
   SizeOfShape sized;
   std::vector<std::string> kernels, kernels_at_once;
+  bool may_add = true;
 };
 
 std::vector<BatchNormLauncher> batchnorm_launchers() {
@@ -171,7 +264,18 @@ std::vector<BatchNormLauncher> batchnorm_launchers() {
           {"batchnorm2d_backward",
            backward_of,
            {"batchnorm2d_gradient_sums_kernel", "batchnorm2d_settle_gradients_kernel", "batchnorm2d_combine_kernel"},
-           {"batchnorm2d_backward_at_once_kernel"}}};
+           {"batchnorm2d_backward_at_once_kernel"}},
+          {"batchnorm2d_sums", sums_of, {"batchnorm2d_moments_kernel", "batchnorm2d_add_moments_kernel"}, {}, false},
+          {"batchnorm2d_gradient_sums",
+           gradient_sums_of,
+           {"batchnorm2d_gradient_sums_kernel", "batchnorm2d_add_gradient_sums_kernel"},
+           {},
+           false},
+          {"batchnorm2d_normalize_backward",
+           normalize_backward_of,
+           {"batchnorm2d_settle_sums_kernel", "batchnorm2d_combine_kernel"},
+           {},
+           false}};
 }
 
 void add_batchnorm(KernelCases& cases, DType type, const BatchNormLauncher& launcher) {
@@ -179,6 +283,7 @@ void add_batchnorm(KernelCases& cases, DType type, const BatchNormLauncher& laun
   for (const BatchNormVariant& variant : batchnorm_variants) {
     const BatchNormPlace& place = variant.place;
     const bool adds = variant.adds;
+    if (adds && !launcher.may_add) continue;
     cases.push_back({.name = case_name(launcher.name, type, std::string(place.name) + (adds ? ".addend" : "")),
                      .kernels = launcher.kernels,
                      .units = batch,
@@ -199,8 +304,6 @@ void add_batchnorm(KernelCases& cases, DType type, const BatchNormLauncher& laun
 }
 
 constexpr std::int64_t layernorm_columns[] = {768, 1024, 4096, 8192};
-// More than one part of the rows whatever the columns.
-constexpr std::int64_t some_rows = 70;
 
 void add_layernorm(KernelCases& cases, DType type, std::int64_t columns, bool adds) {
   const std::string variant = fmt::format("{}{}", columns, adds ? ".addend" : "");
@@ -320,6 +423,7 @@ void add_normalization_cases(KernelCases& cases) {
     add_bias_addition(cases, type);
   }
   add_bias_gradient(cases, DType::bf16, {.f32_result = true, .adds = true}, "1024.adds_f32");
+  add_statistics_of_ranks(cases);
 }
 
 }  // namespace trainer::cuda

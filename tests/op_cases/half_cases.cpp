@@ -71,6 +71,9 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::batchnorm2d_inference:
     case OpKind::batchnorm2d_inference_backward:
     case OpKind::batchnorm2d_backward:
+    case OpKind::batchnorm2d_sums:
+    case OpKind::batchnorm2d_gradient_sums:
+    case OpKind::batchnorm2d_normalize_backward:
     case OpKind::layernorm:
     case OpKind::layernorm_backward:
     case OpKind::groupnorm:
@@ -82,6 +85,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::position_embedding_backward:
       return Narrowed::activations;
     // Of f32 alone, or with cases of their own for 16 bit.
+    case OpKind::batchnorm2d_statistics:
     case OpKind::cached_attention:
     case OpKind::cast:
     case OpKind::document_spans:

@@ -65,6 +65,14 @@ void append_elementwise(std::vector<OpCase>& cases) {
   }
 }
 
+/// Of 1000 rows of means below 1 and variances of some 3.
+Values sums_of_ranks(std::int64_t channels) {
+  Values sums = random_values(2 * channels + 1, 9, -1000, 1000);
+  for (std::int64_t c = 0; c < channels; ++c) sums[static_cast<std::size_t>(channels + c)] = 4000;
+  sums.back() = 1000;
+  return sums;
+}
+
 void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
   const std::int64_t channels = x.shape[3];
   const Values positive = random_values(channels, 8, 0.5, 2);
@@ -76,7 +84,14 @@ void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
     cases.push_back(drawn(batchnorm2d_normalize_op(forward), {{2, positive}}));
     cases.push_back(drawn(batchnorm2d_inference_op(x, attributes), {{2, positive}}));
     cases.push_back(drawn(batchnorm2d_backward_op(forward), {{3, positive}}));
+    if (adds) continue;
+    const Op normalize = batchnorm2d_normalize_op(forward);
+    cases.push_back(drawn(batchnorm2d_gradient_sums_op(normalize), {{3, positive}}));
+    cases.push_back(drawn(batchnorm2d_normalize_backward_op(normalize), {{3, positive}, {4, sums_of_ranks(channels)}}));
   }
+  cases.push_back(drawn(batchnorm2d_sums_op(x)));
+  cases.push_back(drawn(batchnorm2d_statistics_op(batchnorm2d_sums_type(channels), {.num_ranks = 2}),
+                        {{0, sums_of_ranks(channels)}, {2, positive}}));
 }
 
 void append_groupnorms(std::vector<OpCase>& cases, const TensorType& x) {

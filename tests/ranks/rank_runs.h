@@ -78,7 +78,7 @@ struct RankCase {
   double tolerance = 2e-5;
 };
 
-/// Everything but batch norms, whose statistics are of a rank's part.
+/// Everything but batch norms, whose statistics are of a rank's part by default.
 inline constexpr const char* without_norms = R"(
 name: ranks
 seed: 7
@@ -94,6 +94,30 @@ optimizer: {type: adamw, lr: 0.01, weight_decay: 0.01}
 schedule: {type: cosine, warmup_steps: 3}
 train: {batch_size: 9, steps: 12, eval_every: 4, clip_norm: 1}
 )";
+/// Batch norms of images and of features, with ReLU, ReLU6, a residual sum and nothing behind them.
+inline constexpr const char* norms_model = R"(
+name: norms
+seed: 11
+data: {type: synthetic, shape: [6, 6, 2], classes: 4, samples: 45, validation_samples: 13}
+model:
+  layers:
+    - conv2d: {out: 6, kernel: 3, padding: 1, bias: false}
+    - batchnorm2d
+    - relu
+    - residual: {layers: [{conv2d: {out: 6, kernel: 3, padding: 1}}, batchnorm2d]}
+    - relu
+    - conv2d: {out: 5, kernel: 3}
+    - batchnorm2d: {affine: false, momentum: 0.3}
+    - relu6
+    - flatten
+    - linear: {out: 7}
+    - batchnorm1d
+    - linear: {out: 4, name: head}
+optimizer: {type: sgd, lr: 0.02, momentum: 0.9}
+train: {batch_size: 9, steps: 12, eval_every: 4}
+)";
+inline constexpr std::int64_t num_norms = 4;
+
 inline constexpr const char* text_model = R"(
 name: ranks
 seed: 3
@@ -132,6 +156,19 @@ inline std::vector<RankCase> rank_cases() {
       {"text", text_model},
       {"text, its loss in chunks, some offloaded", text_model, {"memory.chunked_loss=2", "memory.offload=['*']"}},
       {"numbers, a loss of two terms", numbers_model},
+  };
+}
+
+/// Of norms_model, for parallel.sync_batchnorm.
+inline std::vector<RankCase> norm_cases() {
+  return {
+      {"norms", norms_model, {}, 1e-4},
+      {"a last batch of fewer samples than ranks", norms_model, {"data.samples=38"}, 1e-4},
+      {"accumulation", norms_model, {"train.accumulation_steps=3", "data.samples=38"}, 1e-4},
+      {"recomputed", norms_model, {"memory.allocator=planned", "train.checkpointing=sqrt"}, 1e-4},
+      {"averages", norms_model, {"average=ema", "average.decay=0.9"}, 1e-4},
+      {"fp16", norms_model, {"train.amp=fp16", "train.loss_scale.initial=64"}, 2e-2},
+      {"bf16", norms_model, {"train.amp=bf16", "parallel.shard=gradients"}, 1e-1},
   };
 }
 

@@ -37,6 +37,12 @@ void add_parallel_fields(Fields& fields) {
              of(parallel, &ParallelConfig::parts, "parallel.parts", integer(1, most_ranks),
                 "Parts of a batch with `parallel.deterministic`: a power of two, which the number of ranks divides")
                  .also_called({"logical_shards", "num_parts"}));
+  fields.add(changes_numbers,
+             of(parallel, &ParallelConfig::sync_batchnorm, "parallel.sync_batchnorm", boolean(),
+                "Batch norms in training go by the batch of all ranks, as in one process, instead of each rank's part: "
+                "two small sums more for each of them")
+                 .also_called({"sync_bn", "sync_batch_norm", "syncbn", "synchronized_batchnorm", "sync_norm",
+                               "convert_sync_batchnorm", "use_sync_bn"}));
   fields.add(harmless, of(parallel, &ParallelConfig::ranks_per_node, "parallel.ranks_per_node", integer(0, most_ranks),
                           "Ranks on one machine, for plans: others are reached by the network, and on CPUs those of a "
                           "machine share its memory; 0: 8 GPUs, on CPUs all. A run takes them as they were started")

@@ -19,8 +19,10 @@ void add_once(std::vector<std::int32_t>& values, ValueId value) {
   if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
 }
 
-/// Ops that change state, or end the forward pass, run once.
-bool can_rerun(const GraphNode& node) { return node.phase == Phase::forward && !node.op.outputs.empty(); }
+/// Ops that change state, end the forward pass, or are run by all ranks at once, run once.
+bool can_rerun(const GraphNode& node) {
+  return node.phase == Phase::forward && !node.op.outputs.empty() && !definition_of(node.op.kind).runs_once;
+}
 
 /// Sizes as the allocator rounds them.
 RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const DeviceModel& device,
@@ -44,6 +46,8 @@ RecomputeProblem::Node describe(const Graph& graph, const GraphNode& node, const
     }
   }
   result.can_rerun = can_rerun(node);
+  if (definition.runs_once)
+    for (const ValueId output : node.outputs) values[output].is_pinned = true;
   if (!result.can_rerun || definition.rerun == nullptr) return result;
   const Rerun rerun = definition.rerun(node.op);
   result.rerun_time = estimated_time(rerun.op);

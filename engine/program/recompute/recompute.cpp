@@ -160,7 +160,9 @@ void keep_segments(const RecomputeProblem& problem, const Graph& graph, std::int
 /// A batch norm that took a sum is the work of the sum's layer and of its own, that of its mean.
 bool is_work_of(const std::vector<bool>& layers, const Graph& graph, const GraphNode& node) {
   const auto is_one = [&](LayerId layer) { return layer != no_layer && layers[layer]; };
-  return is_one(node.layer) || (takes_sum(node) && is_one(graph.values[node.outputs[1]].layer));
+  if (is_one(node.layer) || !takes_sum(node)) return is_one(node.layer);
+  const bool finds_mean = node.op.kind == OpKind::batchnorm2d;
+  return is_one(graph.values[finds_mean ? node.outputs[1] : node.inputs[1]].layer);
 }
 
 void drop_layers(const RecomputeProblem& problem, const Graph& graph, const CheckpointingConfig& config,

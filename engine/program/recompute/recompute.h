@@ -22,8 +22,8 @@ namespace trainer {
 //   memory.recompute_cheap    norms, activations, dropout, casts, pooling and sums are computed again where what they
 //                             are made from is kept anyhow: no product is repeated, so it is nearly free
 //   train.checkpointing       products too: by layers (every, layers, sqrt), or by search under a budget
-//   rules of the graph        an op that changes state (a loss, running statistics) is never run twice; batch norm is
-//                             repeated from the mean and the deviation it found
+//   rules of the graph        an op that changes state (a loss, running statistics), or that ranks run together, is
+//                             never run twice; batch norm is repeated from the mean and the deviation it found
 //
 // The outcome is an order of nodes: Note [Recomputation as an order] in recompute_search.h.
 
