@@ -3,6 +3,7 @@
 #include "cuda/kernels/pack.h"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/tensor_table.cuh"
+#include "engine/ops/exact_sum.h"
 #include "engine/ops/loss_scale.h"
 
 namespace trainer::cuda {
@@ -35,14 +36,47 @@ __global__ void __launch_bounds__(table_threads)
   if (threadIdx.x == 0) squares[0] = sum;
 }
 
+constexpr int blocks_of_chunk = static_cast<int>(chunk_elements / exact_block_elements);
+
+/// The squares of each exact_block_elements of a chunk by a warp.
+template <typename T, int capacity>
 __global__ void __launch_bounds__(table_threads)
-    settle_factor_kernel(const double* __restrict__ sums, std::int64_t count, GradientFactorAttributes attributes,
-                         const double* loss_scale, float* __restrict__ factor) {
+    block_squares_kernel(TensorTable<1, capacity> table, double* __restrict__ sums) {
   wait_for_earlier_kernels();
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += table_threads) sum += sums[i];
-  sum = block_sum<table_threads>(sum);
-  if (threadIdx.x > 0) return;
+  const TensorChunk chunk = chunk_of_block(table);
+  const auto* const gradient = static_cast<const T*>(table.addresses[0][chunk.tensor]);
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int block = static_cast<int>(threadIdx.x) / warp_size; block < blocks_of_chunk;
+       block += table_threads / warp_size) {
+    const std::int64_t begin = chunk.begin + block * exact_block_elements;
+    double sum = 0;
+    for (std::int64_t at = begin + lane; at < begin + exact_block_elements && at < chunk.end; at += warp_size) {
+      const auto value = static_cast<double>(to_float(gradient[at]));
+      sum += value * value;
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) sums[static_cast<std::int64_t>(blockIdx.x) * blocks_of_chunk + block] = sum;
+  }
+}
+
+constexpr int exact_threads = 128;
+
+__global__ void __launch_bounds__(exact_threads)
+    add_exactly_kernel(const double* __restrict__ sums, std::int64_t count, std::int64_t* __restrict__ squares) {
+  TRAINER_SHARED(std::int64_t, columns, num_exact_sum * exact_threads);  // a thread's digits: one in each row
+  wait_for_earlier_kernels();
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int digit = 0; digit < num_exact_sum; ++digit) columns[digit * exact_threads + thread] = 0;
+  for (std::int64_t i = thread; i < count; i += exact_threads) add_exactly(sums[i], columns + thread, exact_threads);
+  __syncthreads();
+  if (thread >= num_exact_sum) return;
+  std::int64_t digit = 0;
+  for (int column = 0; column < exact_threads; ++column) digit += columns[thread * exact_threads + column];
+  squares[thread] = digit;
+}
+
+__device__ __forceinline__ void settle_factor(double sum, const GradientFactorAttributes& attributes,
+                                              const double* loss_scale, float* factor) {
   const double unscale = attributes.scaled ? 1 / loss_scale[loss_scale_factor] : 1;
   const double norm = sqrt(sum) * unscale;
   const double clip = attributes.clip_norm > 0 ? attributes.clip_norm / (norm + 1e-6) : 1;
@@ -52,13 +86,31 @@ __global__ void __launch_bounds__(table_threads)
   factor[gradients_finite] = sum - sum == 0 ? 1.0f : 0.0f;
 }
 
-/// A sum a chunk; how many these are.
-std::int64_t sum_chunks(std::span<const GradientView> gradients, double* sums, Stream stream) {
+__global__ void __launch_bounds__(warp_size)
+    settle_exact_factor_kernel(const std::int64_t* __restrict__ squares, GradientFactorAttributes attributes,
+                               const double* loss_scale, float* __restrict__ factor) {
+  wait_for_earlier_kernels();
+  if (threadIdx.x == 0) settle_factor(exact_total(squares), attributes, loss_scale, factor);
+}
+
+__global__ void __launch_bounds__(table_threads)
+    settle_factor_kernel(const double* __restrict__ sums, std::int64_t count, GradientFactorAttributes attributes,
+                         const double* loss_scale, float* __restrict__ factor) {
+  wait_for_earlier_kernels();
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += table_threads) sum += sums[i];
+  sum = block_sum<table_threads>(sum);
+  if (threadIdx.x == 0) settle_factor(sum, attributes, loss_scale, factor);
+}
+
+/// Launches for all chunks of gradients, by their type: launch_table(element type, table, number of chunks, those
+/// before). How many there are.
+template <typename LaunchTable>
+std::int64_t for_each_chunk_table(std::span<const GradientView> gradients, LaunchTable&& launch_table) {
   static_assert(gradient_factor_chunks(chunk_elements) == 1 && gradient_factor_chunks(chunk_elements + 1) == 2);
-  std::int64_t num_sums = 0;
+  std::int64_t num_chunks = 0;
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     with_element_type(type, [&](auto element) {
-      using T = typename decltype(element)::type;
       // A gradient of another type stands in the table without elements.
       const auto entry = [&](std::int64_t i) -> TableEntry<1> {
         const GradientView& view = gradients[static_cast<std::size_t>(i)];
@@ -66,13 +118,21 @@ std::int64_t sum_chunks(std::span<const GradientView> gradients, double* sums, S
       };
       for_each_table<1>(std::ssize(gradients), entry,
                         [&]<int capacity>(const TensorTable<1, capacity>& table, std::int64_t blocks) {
-                          launch(sum_squares_kernel<T, capacity>, {static_cast<unsigned>(blocks)}, {table_threads},
-                                 stream, table, sums + num_sums);
-                          num_sums += blocks;
+                          launch_table(element, table, blocks, num_chunks);
+                          num_chunks += blocks;
                         });
     });
   }
-  return num_sums;
+  return num_chunks;
+}
+
+/// A sum a chunk; how many these are.
+std::int64_t sum_chunks(std::span<const GradientView> gradients, double* sums, Stream stream) {
+  return for_each_chunk_table(gradients, [&]<int capacity>(auto element, const TensorTable<1, capacity>& table,
+                                                           std::int64_t num_chunks, std::int64_t num_before) {
+    launch(sum_squares_kernel<typename decltype(element)::type, capacity>, {static_cast<unsigned>(num_chunks)},
+           {table_threads}, stream, table, sums + num_before);
+  });
 }
 
 }  // namespace
@@ -89,6 +149,24 @@ void gradient_squares(std::span<const GradientView> gradients, double* squares, 
   auto* const sums = static_cast<double*>(workspace);
   const std::int64_t num_sums = sum_chunks(gradients, sums, stream);
   launch(add_squares_kernel, {1}, {table_threads}, stream, static_cast<const double*>(sums), num_sums, squares);
+}
+
+void exact_gradient_squares(std::span<const GradientView> gradients, std::int64_t* squares, void* workspace,
+                            Stream stream) {
+  auto* const sums = static_cast<double*>(workspace);
+  const std::int64_t num_chunks =
+      for_each_chunk_table(gradients, [&]<int capacity>(auto element, const TensorTable<1, capacity>& table,
+                                                        std::int64_t num_launched, std::int64_t num_before) {
+        launch(block_squares_kernel<typename decltype(element)::type, capacity>, {static_cast<unsigned>(num_launched)},
+               {table_threads}, stream, table, sums + num_before * blocks_of_chunk);
+      });
+  launch(add_exactly_kernel, {1}, {exact_threads}, stream, static_cast<const double*>(sums),
+         num_chunks * blocks_of_chunk, squares);
+}
+
+void gradient_factor_of_exact_squares(const std::int64_t* squares, const GradientFactorAttributes& attributes,
+                                      const double* loss_scale, float* factor, Stream stream) {
+  launch(settle_exact_factor_kernel, {1}, {warp_size}, stream, squares, attributes, loss_scale, factor);
 }
 
 void gradient_factor_of_squares(const double* squares, const GradientFactorAttributes& attributes,

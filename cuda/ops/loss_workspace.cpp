@@ -41,8 +41,10 @@ constexpr std::array gradient_factor_kinds = {OpKind::gradient_squares, OpKind::
 std::int64_t gradient_factor_workspace_bytes(const Op& op, const WorkspaceModel&) {
   std::int64_t num_chunks = 0;
   for (const TensorType& gradient : op.inputs)
-    if (gradient.dtype != DType::f64)
-      num_chunks += gradient_factor_chunks(gradient.num_elements());  // not the loss scale
+    if (gradient.dtype != DType::f64 && gradient.dtype != DType::i64)  // not the loss scale, nor given sums
+      num_chunks += gradient_factor_chunks(gradient.num_elements());
+  if (op.kind == OpKind::gradient_squares && attributes_of<GradientSquaresAttributes>(op).exact)
+    return exact_squares_workspace_bytes(num_chunks);
   return num_chunks * static_cast<std::int64_t>(sizeof(double));
 }
 

@@ -510,11 +510,6 @@ class Rules {
                   "parallel.sync_batchnorm: false");
     if (experiment_.memory.gradients == GradientStorage::half)
       refuse_with("memory.gradients", "sums of 16-bit gradients are rounded where ranks meet", "memory.gradients: f32");
-    const bool takes_norm = experiment_.train.clip_norm > 0 || experiment_.train.amp == Amp::fp16;
-    if (parallel.shard != Shard::none && takes_norm)
-      refuse_with("parallel.shard",
-                  "ranks that share gradients add up the norm, of train.clip_norm or fp16's loss scale, by their parts",
-                  "parallel.shard: none");
   }
 
   void check_parallel() {

@@ -1,12 +1,14 @@
 #include "engine/ops/gradient_factor.h"
 
+#include "engine/ops/exact_sum.h"
 #include "engine/ops/loss_scale.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
 
-Op gradient_squares_op(std::span<const TensorType> gradients) {
-  return {OpKind::gradient_squares, {}, {gradients.begin(), gradients.end()}, {{DType::f64, {1}}}};
+Op gradient_squares_op(std::span<const TensorType> gradients, const GradientSquaresAttributes& attributes) {
+  const TensorType sum = attributes.exact ? TensorType{DType::i64, {num_exact_sum}} : TensorType{DType::f64, {1}};
+  return {OpKind::gradient_squares, attributes, {gradients.begin(), gradients.end()}, {sum}};
 }
 
 Op gradient_factor_op(std::span<const TensorType> gradients, const GradientFactorAttributes& attributes) {

@@ -22,12 +22,23 @@ struct GradientFactorAttributes {
   friend bool operator==(const GradientFactorAttributes&, const GradientFactorAttributes&) = default;
 };
 
-/// inputs: gradients, f32, f16 and bf16 in any mixture; outputs: f64 (1), the sum of their squares, summed in f64. Of
-/// the parts of gradients that one of several ranks has, to be summed over ranks.
-Op gradient_squares_op(std::span<const TensorType> gradients);
+struct GradientSquaresAttributes {
+  bool exact = false;
+  friend bool operator==(const GradientSquaresAttributes&, const GradientSquaresAttributes&) = default;
+};
+
+/// Squares of so many elements are added in f64, before they are added exactly. A part of a tensor has whole ones
+/// (engine/ops/rank_parts.h).
+inline constexpr std::int64_t exact_block_elements = 256;
+
+/// inputs: gradients, f32, f16 and bf16 in any mixture; outputs: f64 (1), the sum of their squares, summed in f64, or
+/// where `exact` i64 (num_exact_sum), see Note [Exact sums] in exact_sum.h. Of the parts of gradients that one of
+/// several ranks has, to be summed over ranks.
+Op gradient_squares_op(std::span<const TensorType> gradients, const GradientSquaresAttributes& attributes = {});
 
 /// inputs: [loss scale f64 (num_loss_scale_values) where scaled,] all gradients, f32, f16 and bf16 in any mixture, or
-/// in their place the sum of their squares f64 (1); outputs: f32 (num_gradient_factors). Squares are summed in f64.
+/// in their place the sum of their squares, f64 (1) or i64 (num_exact_sum); outputs: f32 (num_gradient_factors).
+/// Squares are summed in f64.
 Op gradient_factor_op(std::span<const TensorType> gradients, const GradientFactorAttributes& attributes);
 
 }  // namespace trainer

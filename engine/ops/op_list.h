@@ -140,7 +140,7 @@
   X(confusion_matrix, ConfusionMatrixAttributes)                      \
   X(error_statistics, std::monostate)                                 \
   X(scale_gradient, std::monostate)                                   \
-  X(gradient_squares, std::monostate)                                 \
+  X(gradient_squares, GradientSquaresAttributes)                      \
   X(gradient_factor, GradientFactorAttributes)                        \
   X(sgd_update, SgdUpdateAttributes)                                  \
   X(adam_update, AdamUpdateAttributes)                                \
@@ -162,8 +162,8 @@ using OpAttributes =
                  Pool2dAttributes, UpsampleAttributes, PadAttributes, DropoutAttributes, DocumentSpansAttributes,
                  EmbeddingAttributes, AddAttributes, ChannelSliceAttributes, LossStatisticsAttributes,
                  PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
-                 SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientFactorAttributes,
-                 SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes, OffloadAttributes, AllReduceAttributes,
-                 RankPartsAttributes, BroadcastAttributes>;
+                 SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientSquaresAttributes,
+                 GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
+                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes>;
 
 }  // namespace trainer

@@ -92,20 +92,22 @@ Op update_op(const Experiment& experiment, const Program& program, std::span<con
                                  .pace = group.pace});
 }
 
-/// The sum of squares of all ranks' parts of gradients.
-BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> parts) {
-  const TensorType type{DType::f64, {1}};
+/// The sum of squares of gradients, or of all ranks' parts of them.
+BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> gradients,
+                        bool are_parts) {
+  std::vector<TensorType> types;
+  for (const BufferId gradient : gradients) types.push_back(program.buffers[gradient].type);
+  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on});
+  const TensorType type = op.outputs[0];
   const BufferId squares = scheduler.add_buffer("optimizer.gradient_squares", no_layer, Category::temporary, type);
   routine.instructions.push_back({Kind::allocate, squares, no_layer, Phase::update});
-  if (parts.empty()) {
+  if (gradients.empty())
     scheduler.append_call(routine, fill_zero_op({&type, 1}), {squares}, {}, no_layer, Phase::update);
-  } else {
-    std::vector<TensorType> types;
-    for (const BufferId part : parts) types.push_back(program.buffers[part].type);
-    scheduler.append_call(routine, gradient_squares_op(types), {parts.begin(), parts.end()}, {squares}, no_layer,
+  else
+    scheduler.append_call(routine, op, {gradients.begin(), gradients.end()}, {squares}, no_layer, Phase::update);
+  if (are_parts)
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {squares}, {}, no_layer,
                           Phase::update);
-  }
-  scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {squares}, {}, no_layer, Phase::update);
   return squares;
 }
 
@@ -115,8 +117,8 @@ BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Ex
   const bool is_scaled = program.loss_scale >= 0;
   if (experiment.train.clip_norm <= 0 && !is_scaled) return -1;
   BufferId squares = -1;
-  if (Sharding(experiment).is_on()) {
-    squares = append_squares(program, scheduler, routine, gradients);
+  if (const bool are_parts = Sharding(experiment).is_on(); are_parts || program.part_sums.is_on) {
+    squares = append_squares(program, scheduler, routine, gradients, are_parts);
     gradients = {&squares, 1};
   }
   std::vector<TensorType> types;

@@ -6,6 +6,7 @@
 #include "cuda/kernels/fill_zero.h"
 #include "cuda/kernels/gradient_factor.h"
 #include "cuda/kernels/optimizer_update.h"
+#include "engine/ops/exact_sum.h"
 #include "tests/kernel_cases/kernel_case.h"
 
 namespace trainer::cuda {
@@ -72,6 +73,49 @@ void add_gradient_squares(KernelCases& cases) {
                        std::vector<GradientView> views;
                        for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], DType::f32});
                        gradient_squares(views, at.as<double>(squares), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_exact_gradient_squares(KernelCases& cases) {
+  cases.push_back({.name = case_name("exact_gradient_squares", DType::f32, "101m"),
+                   .kernels = {"block_squares_kernel", "add_exactly_kernel"},
+                   .units = width_of_model,
+                   .least_units = width_of_tiny_model,
+                   .sized = [](std::int64_t width, Library&) {
+                     const std::vector<std::int64_t> counts = parameter_counts(width);
+                     SizedCase sized{.shape = fmt::format("width {}", width)};
+                     std::int64_t num_chunks = 0;
+                     for (const std::int64_t count : counts) {
+                       sized.input(DType::f32, count);
+                       num_chunks += gradient_factor_chunks(count);
+                       sized.bytes += count * static_cast<std::int64_t>(sizeof(float));
+                     }
+                     const auto squares = sized.output(DType::i64, num_exact_sum);
+                     const auto workspace = sized.scratch(exact_squares_workspace_bytes(num_chunks));
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       std::vector<GradientView> views;
+                       for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], DType::f32});
+                       exact_gradient_squares(views, at.as<std::int64_t>(squares), at[workspace], stream);
+                     };
+                     return sized;
+                   }});
+}
+
+void add_factor_of_exact_squares(KernelCases& cases) {
+  cases.push_back({.name = "gradient_factor_of_exact_squares",
+                   .kernels = {"settle_exact_factor_kernel"},
+                   .grows = false,
+                   .sized = [](std::int64_t, Library&) {
+                     SizedCase sized{.shape = "one sum", .bytes = num_exact_sum * std::int64_t{8}};
+                     std::array<std::int64_t, num_exact_sum> digits{};
+                     for (const double each : {12.5, 1e-9, 3e7}) add_exactly(each, digits.data());
+                     const auto squares = hold(sized, DType::i64, digits);
+                     const auto factor = sized.output(DType::f32, num_gradient_factors);
+                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                       gradient_factor_of_exact_squares(at.as<const std::int64_t>(squares), {.clip_norm = 1}, nullptr,
+                                                        at.as<float>(factor), stream);
                      };
                      return sized;
                    }});
@@ -215,6 +259,8 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
 void add_update_cases(KernelCases& cases) {
   for (const DType type : case_types) add_gradient_factor(cases, type);
   add_gradient_squares(cases);
+  add_exact_gradient_squares(cases);
+  add_factor_of_exact_squares(cases);
   add_averages(cases);
   add_zeros(cases);
   for (const UpdateVariant& variant : update_variants)

@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/exact_sum.h"
 #include "tests/op_cases/op_case.h"
 #include "tests/op_cases/short_numbers.h"
 #include "tests/op_cases/update_formats.h"
@@ -156,12 +159,53 @@ std::vector<OpCase> gradient_squares_cases() {
     c.tolerance = 1e-12;
     cases.push_back(std::move(c));
   }
+  // Of small whole numbers every sum is exact, so that its digits are known.
+  for (const double value : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
+    const std::vector<TensorType> types = {{DType::f32, {5000}}, {DType::f32, {3, 100}}};
+    OpCase c{"exact, of " + std::to_string(value), gradient_squares_op(types, {.exact = true}), {}, {}};
+    c.inputs = {Values(5000, value), Values(300, value)};
+    std::array<std::int64_t, num_exact_sum> digits{};
+    for (const std::int64_t count : {5000, 300})
+      for (std::int64_t begin = 0; begin < count; begin += exact_block_elements)
+        add_exactly(static_cast<double>(std::min(exact_block_elements, count - begin)) * value * value, digits.data());
+    c.expected.outputs = {Values(digits.begin(), digits.end())};
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+std::vector<OpCase> exact_factor_cases() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<OpCase> cases;
+  struct Sum {
+    const char* name;
+    Values added;
+  };
+  for (const Sum& sum : {Sum{"3, 4 and 0", {9, 0, 16}}, Sum{"of far apart numbers", {0x1p250, 0x1p-298, 0x1p200}},
+                         Sum{"the least", {0x1p-298}}, Sum{"nothing", {}}, Sum{"infinite", {1, infinity}},
+                         Sum{"not a number", {1, infinity, std::nan("")}}}) {
+    OpCase c{std::string("exact sum, ") + sum.name,
+             gradient_factor_op(std::array{TensorType{DType::i64, {num_exact_sum}}}, {.clip_norm = 0.5}),
+             {},
+             {}};
+    std::array<std::int64_t, num_exact_sum> digits{};
+    double total = 0;
+    for (const double each : sum.added) {
+      add_exactly(each, digits.data());
+      total += each;
+    }
+    c.inputs = {Values(digits.begin(), digits.end())};
+    const double norm = std::sqrt(total), clip = 0.5 / (norm + 1e-6);
+    c.expected.outputs = {{norm, clip > 1 ? 1 : clip, std::isfinite(total) ? 1.0 : 0.0}};
+    c.tolerance = 1e-6;
+    cases.push_back(std::move(c));
+  }
   return cases;
 }
 
 std::vector<OpCase> gradient_factor_cases() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  std::vector<OpCase> cases;
+  std::vector<OpCase> cases = exact_factor_cases();
   for (const double scale : {0.0, 1024.0, 1000.0}) {  // 0: not scaled
     for (const double clip_norm : {0.0, 0.5, 1e6}) {
       auto types = parameters();

@@ -39,7 +39,6 @@ void check_same_files(const OutputFolder& folder, const std::string& a, const st
     CHECK(same_file(folder, a, b, static_cast<int>(step), file));
 }
 
-/// Whose norms take no part in the numbers of a sharded run: see check_parts() in engine/config/experiment_rules.cpp.
 std::vector<RankCase> deterministic_cases() {
   std::vector<RankCase> cases;
   for (RankCase& each : rank_cases())
@@ -58,9 +57,7 @@ std::vector<RankCase> deterministic_cases() {
 TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model") {
   for (const RankCase& each : deterministic_cases()) {
     const OutputFolder folder;
-    const bool is_clipped = each.yaml == without_norms && each.name != "fp16";
-    std::vector<std::string> overrides = with(each.overrides, {"parallel.deterministic=true"});
-    if (is_clipped) overrides = with(overrides, {"train.clip_norm=0"});
+    const std::vector<std::string> overrides = with(each.overrides, {"parallel.deterministic=true"});
     INFO(each.name);
     const RankRun one = run_ranks(1, each.yaml, folder.path("one"), overrides).front();
     CHECK(one.mistake == "");
@@ -75,7 +72,6 @@ TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however
         CHECK(one.steps[i].loss == Approx(plain.steps[i].loss).epsilon(std::max(each.tolerance, 2e-5)));
     for (const int num_ranks : {2, 4, 8}) {
       for (const char* shard : all_shards) {
-        if (each.name == "fp16" && shard != all_shards[0]) continue;
         INFO(num_ranks << " ranks, " << shard);
         const std::string name = shard + std::to_string(num_ranks);
         const std::vector<RankRun> ranks = run_ranks(num_ranks, each.yaml, folder.path(name),
@@ -90,9 +86,9 @@ TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however
 TEST_CASE(
     "a part is what a rank has: with as many ranks as parts a run has the same bits without being deterministic") {
   for (const RankCase& each :
-       {RankCase{"images", without_norms},
+       {RankCase{"images", without_norms, {"train.clip_norm=0"}},
         RankCase{"batch norm", small_experiment, {"train.accumulation_steps=1", "train.steps=20"}},
-        RankCase{"text", text_model}, RankCase{"averages", without_norms, {"average=ema"}}}) {
+        RankCase{"text", text_model}, RankCase{"averages", without_norms, {"average=ema", "train.clip_norm=0"}}}) {
     const OutputFolder folder;
     for (const int num_ranks : {2, 4}) {
       INFO(each.name << ", " << num_ranks);
@@ -108,7 +104,7 @@ TEST_CASE(
 
 TEST_CASE("a deterministic run goes on with another number of ranks bit by bit") {
   const OutputFolder folder;
-  const std::vector<std::string> overrides = {"train.steps=12", "train.clip_norm=0", "parallel.deterministic=true"};
+  const std::vector<std::string> overrides = {"train.steps=12", "parallel.deterministic=true"};
   const RankRun whole = run_ranks(1, without_norms, folder.path("whole"), overrides).front();
   struct Change {
     int from, to;

@@ -38,12 +38,6 @@ bool can_update_in_backward(const Experiment& experiment) {
          train.amp != Amp::fp16 && experiment.parallel.data == 1 && !experiment.parallel.deterministic;
 }
 
-bool can_share_more(const Experiment& experiment, Shard shard) {
-  const bool takes_norm = experiment.train.clip_norm > 0 || experiment.train.amp == Amp::fp16;
-  return experiment.parallel.data > 1 && experiment.parallel.shard < shard &&
-         !(experiment.parallel.deterministic && takes_norm);
-}
-
 std::vector<Saver> savers(const Experiment& experiment, const DataDescription& data, Saver placement) {
   const MemoryConfig& memory = experiment.memory;
   std::vector<Saver> result;
@@ -53,7 +47,7 @@ std::vector<Saver> savers(const Experiment& experiment, const DataDescription& d
   const std::pair<Shard, Saver> shards[] = {
       {Shard::optimizer, share_state}, {Shard::gradients, share_gradients}, {Shard::parameters, share_weights}};
   for (const auto& [shard, saver] : shards)
-    if (can_share_more(experiment, shard)) result.push_back(saver);
+    if (experiment.parallel.data > 1 && experiment.parallel.shard < shard) result.push_back(saver);
   const RunSchedule schedule(experiment, data);
   const bool is_whole = experiment.train.batch_size.number() == schedule.batch_size();
   if (schedule.evaluates() && schedule.eval_batch_size() > schedule.batch_size())
