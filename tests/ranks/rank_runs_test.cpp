@@ -104,7 +104,9 @@ TEST_CASE("whatever a network is made of, each rank holds what its plan says, an
     const OutputFolder folder;
     std::vector<RankRun> ranks;
     try {
-      ranks = run_ranks(num_ranks, yaml, folder.path("run"), {"memory.update=at_end", "parallel.shard=" + shard});
+      ranks = run_ranks(num_ranks, yaml, folder.path("run"),
+                        {"memory.update=at_end", "parallel.shard=" + shard,
+                         std::string("parallel.sync_batchnorm=") + (i % 2 == 0 ? "true" : "false")});
     } catch (const ConfigError&) {  // a batch of fewer samples than ranks, a norm over one sample
       continue;
     }
