@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* all_shards[] = {"none", "optimizer", "gradients", "parameters"};
 
-std::vector<std::string> with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
+std::vector<std::string> with_overrides(std::vector<std::string> overrides, const std::vector<std::string>& more) {
   overrides.insert(overrides.end(), more.begin(), more.end());
   return overrides;
 }
@@ -57,13 +57,13 @@ std::vector<RankCase> deterministic_cases() {
 TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model") {
   for (const RankCase& each : deterministic_cases()) {
     const OutputFolder folder;
-    const std::vector<std::string> overrides = with(each.overrides, {"parallel.deterministic=true"});
+    const std::vector<std::string> overrides = with_overrides(each.overrides, {"parallel.deterministic=true"});
     INFO(each.name);
     const RankRun one = run_ranks(1, each.yaml, folder.path("one"), overrides).front();
     CHECK(one.mistake == "");
     REQUIRE(one.status == RunStatus::done);
     const RankRun plain = run_ranks(1, each.yaml, folder.path("plain"),
-                                    is_clipped ? with(each.overrides, {"train.clip_norm=0"}) : each.overrides)
+                                    is_clipped ? with_overrides(each.overrides, {"train.clip_norm=0"}) : each.overrides)
                               .front();
     REQUIRE(plain.steps.size() == one.steps.size());
     // Statistics of batch norm are of parts.
@@ -74,8 +74,9 @@ TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however
       for (const char* shard : all_shards) {
         INFO(num_ranks << " ranks, " << shard);
         const std::string name = shard + std::to_string(num_ranks);
-        const std::vector<RankRun> ranks = run_ranks(num_ranks, each.yaml, folder.path(name),
-                                                     with(overrides, {std::string("parallel.shard=") + shard}));
+        const std::vector<RankRun> ranks =
+            run_ranks(num_ranks, each.yaml, folder.path(name),
+                      with_overrides(overrides, {std::string("parallel.shard=") + shard}));
         check_same_bits(ranks, one);
         check_same_files(folder, "one", name, one.steps.size());
       }
@@ -95,7 +96,7 @@ TEST_CASE(
       const std::string n = std::to_string(num_ranks);
       const RankRun plain = run_ranks(num_ranks, each.yaml, folder.path("plain" + n), each.overrides).front();
       const std::vector<std::string> overrides =
-          with(each.overrides, {"parallel.deterministic=true", "parallel.parts=" + n});
+          with_overrides(each.overrides, {"parallel.deterministic=true", "parallel.parts=" + n});
       check_same_bits(run_ranks(1, each.yaml, folder.path("one" + n), overrides), plain);
       check_same_files(folder, "plain" + n, "one" + n, plain.steps.size());
     }
@@ -113,7 +114,7 @@ TEST_CASE("a deterministic run goes on with another number of ranks bit by bit")
   for (const auto& [from, to, shard] : {Change{2, 1, "none"}, Change{1, 4, "none"}, Change{8, 2, "optimizer"},
                                         Change{4, 8, "gradients"}, Change{2, 4, "parameters"}}) {
     const std::string name = std::to_string(from) + " to " + std::to_string(to) + shard;
-    const std::vector<std::string> shared = with(overrides, {std::string("parallel.shard=") + shard});
+    const std::vector<std::string> shared = with_overrides(overrides, {std::string("parallel.shard=") + shard});
     run_ranks(from, without_norms, folder.path(name), shared, {.interrupt_after = 6});
     const std::vector<RankRun> resumed = run_ranks(to, without_norms, folder.path(name), shared, {.resume = true});
     for (const StepEvent& step : resumed[0].steps)
@@ -136,8 +137,8 @@ TEST_CASE("whatever a network is made of, it has the same bits on other numbers 
     try {
       const RankRun one = run_ranks(1, yaml, folder.path("one"), overrides).front();
       CHECK(one.mistake == "");
-      check_same_bits(run_ranks(num_ranks, yaml, folder.path("run"), with(overrides, {"parallel.shard=" + shard})),
-                      one);
+      check_same_bits(
+          run_ranks(num_ranks, yaml, folder.path("run"), with_overrides(overrides, {"parallel.shard=" + shard})), one);
       check_same_files(folder, "one", "run", one.steps.size());
     } catch (const ConfigError&) {  // a batch of fewer samples than ranks, a norm over one sample
       continue;
