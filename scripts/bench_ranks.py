@@ -30,8 +30,8 @@ LOSS_TOLERANCE = 1e-4
 class Ranks:
     name = "trainer"
 
-    def __init__(self, network, num_ranks, shard):
-        self.network, self.num_ranks, self.shard = network, num_ranks, shard
+    def __init__(self, network, num_ranks, shard, settings=()):
+        self.network, self.num_ranks, self.shard, self.settings = network, num_ranks, shard, settings
         self.warmup = bench_cpu.NETWORKS[network][1]
         self.first = self.run(self.warmup + 3)
         self.step_seconds = self.first["step_seconds"]
@@ -40,7 +40,8 @@ class Ranks:
         with tempfile.TemporaryDirectory() as folder:
             output, _ = run_process(
                 [str(TRAINER), "run", f"configs/bench/{self.network}.yaml", "--json", "--ranks", str(self.num_ranks),
-                 f"parallel.shard={self.shard}", "device.threads=1", f"train.steps={num_steps}", f"output={folder}/run"], {"OMP_NUM_THREADS": "1"})
+                 f"parallel.shard={self.shard}", "device.threads=1", f"train.steps={num_steps}", f"output={folder}/run",
+                 *self.settings], {"OMP_NUM_THREADS": "1"})
             ends = [json.loads(output.splitlines()[-1])]
             for rank in range(1, self.num_ranks):
                 with open(f"{folder}/run/ranks/{rank}/events.jsonl", encoding="utf-8") as told:

@@ -1,7 +1,8 @@
 """Runs of several ranks against what PyTorch's DistributedDataParallel does, computed in f64 in one process: each rank a
 model of its own over its part of every batch, batch norms by that part, the gradients of all added up, and the running
 statistics of rank 0 where a model is evaluated, averaged and saved. With `parallel.sync_batchnorm` they are held against
-one model over whole batches, as SyncBatchNorm makes of them. Ranks that share a model (`parallel.shard`) are held against
+one model over whole batches, as SyncBatchNorm makes of them; with `parallel.deterministic` against as many models as a batch
+has parts, whatever the number of ranks. Ranks that share a model (`parallel.shard`) are held against
 the same: what they hold parts of is one model, one optimizer and one average."""
 import copy
 
@@ -16,6 +17,7 @@ import training
 
 RANKS = [2, 3, 4]
 SHARDS = ["parameters", "optimizer", "gradients", "none"]
+MODES = ["by rank", "sync_batchnorm", "deterministic"]
 
 
 def part_of(begin, end, num_ranks, rank):
@@ -100,22 +102,29 @@ def run(case):
     clip_norm, epochs = random.choice([0, 0.5]), random.choice([1, 2])
     average = part_averages.draw_average(random, random.choice(["ema", "swa"])) if random.random() < 0.4 else None
     memory = random.choice([{}, {"allocator": "planned"}])
-    sync_batchnorm = case.index // len(RANKS) % 2 == 1
+    mode = MODES[case.index // (len(RANKS) * len(SHARDS)) % len(MODES)]
+    models, parallel = num_ranks, {}  # as many models as there are parts with statistics of their own
+    if mode == "sync_batchnorm":
+        models, parallel = 1, {"sync_batchnorm": True}
+    elif mode == "deterministic":
+        models = min(4, 1 << data["batch"].bit_length() - 1)
+        num_ranks = min({2: 2, 3: 1, 4: 4}[num_ranks], models)
+        parallel = {"deterministic": True, "parts": models}
     model = training.torch_network.build(layers, data["shape"])
     weights = training.random_weights(model, np.random.default_rng(case.number))
     twin = Twin(layers, data, loss, weights, sets, updates, optimizer, average, epochs, clip_norm,
-                1 if sync_batchnorm else num_ranks)
-    case.title = (f"{num_ranks} ranks, shard {shard}, sync_batchnorm {sync_batchnorm}, {optimizer['type']}, "
+                models)
+    case.title = (f"{num_ranks} ranks, shard {shard}, {mode}, {optimizer['type']}, "
                   f"clip_norm {clip_norm}, {average or 'no average'}, images {images}, accumulation {accumulation}")
     case.seen = {f"{num_ranks} ranks", f"shard {shard}", f"images {images}", optimizer["type"],
-                 f"sync_batchnorm {sync_batchnorm}", f"accumulation {accumulation}", "clipping" if clip_norm else "no clipping",
+                 mode, f"accumulation {accumulation}", "clipping" if clip_norm else "no clipping",
                  average["type"] if average else "no average"}
     file = case.folder / "weights.safetensors"
     safetensors_file.write(file, weights)
     config = {"data": section, "model": {"layers": layers}, "loss": loss, "optimizer": optimizer, "memory": memory,
               "train": {"batch_size": data["batch"], "log_every": 1, "accumulation_steps": accumulation, "epochs": epochs,
                         "clip_norm": clip_norm},
-              "parallel": {"data": num_ranks, "shard": shard, "sync_batchnorm": sync_batchnorm},
+              "parallel": {"data": num_ranks, "shard": shard, **parallel},
               "checkpoint": {"every": 1, "keep": 100000}}
     if average:
         config["average"] = average
@@ -137,4 +146,4 @@ def everything(options):
     drawn = {*(f"{num} ranks" for num in RANKS), *(f"shard {shard}" for shard in SHARDS)}
     return drawn if options.short else {*drawn, "images True", "images False", "sgd", "adam", "adamw", "clipping",
                                         "no clipping", "accumulation 1", "accumulation 2", "ema", "swa", "no average",
-                                        "sync_batchnorm True", "sync_batchnorm False"}
+                                        *MODES}
