@@ -45,6 +45,7 @@ struct StepItem {
     update,
   } kind = Kind::update;
   std::size_t index = 0;
+  bool is_of_further = false;  ///< behind the first micro-batch, whose sums are then held
   bool is_pass() const { return kind <= Kind::other; }
 };
 
@@ -57,14 +58,14 @@ void for_each_step_item(const Program& program, std::int64_t num_micro_batches, 
     const bool is_first = m == 0;
     for (std::uint64_t part = 0; part < static_cast<std::uint64_t>(sums.num_own); ++part) {
       const auto depth = static_cast<std::size_t>(std::popcount(part));
-      visit(depth > 0 ? StepItem{other, depth - 1} : StepItem{is_first ? first : next});
-      if (sums.statistics >= 0) visit(StepItem{keep, part});
+      visit(depth > 0 ? StepItem{other, depth - 1, !is_first} : StepItem{is_first ? first : next, 0, !is_first});
+      if (sums.statistics >= 0) visit(StepItem{keep, part, !is_first});
       for (std::size_t to = depth; to-- > depth - static_cast<std::size_t>(std::countr_one(part));)
-        visit(to == 0 && !is_first ? StepItem{merge_further} : StepItem{merge, to});
+        visit(to == 0 && !is_first ? StepItem{merge_further, 0, true} : StepItem{merge, to, !is_first});
     }
     if (!sums.is_on) continue;
-    if (sums.sums_over_ranks) visit(StepItem{is_first ? sum_first : sum_further});
-    if (!is_first) visit(StepItem{add_further});
+    if (sums.sums_over_ranks) visit(StepItem{is_first ? sum_first : sum_further, 0, !is_first});
+    if (!is_first) visit(StepItem{add_further, 0, true});
   }
   visit(StepItem{update});
 }

@@ -34,18 +34,17 @@ std::vector<Stretch> stretches_of(const Program& program) {
   };
   const std::size_t load = add(program.load), refresh = add(program.refresh);
   std::vector<std::size_t> between_steps = {refresh};
-  std::map<const Routine*, std::size_t> of_steps;
-  const auto of_step = [&](const Routine& routine) {
-    const auto [known, is_new] = of_steps.try_emplace(&routine, 0);
+  // A routine that runs in the first micro-batch and in further ones finds other buffers live.
+  std::map<std::pair<const Routine*, bool>, std::size_t> of_steps;
+  const auto of_step = [&](const Routine& routine, bool is_of_further = false) {
+    const auto [known, is_new] = of_steps.try_emplace({&routine, is_of_further}, 0);
     if (is_new) known->second = add(routine);
     return known->second;
   };
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
     between_steps.push_back(of_step(micro_batch.first));
-    of_step(micro_batch.next);
-    for (const Routine& routine : micro_batch.others) of_step(routine);
+    of_step(micro_batch.next, true);
   }
-  for (const Routine* const routine : part_sum_routines(program)) of_step(*routine);
   const std::size_t update = of_step(program.update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
   if (!program.agree_evaluation.instructions.empty()) between_steps.push_back(add(program.agree_evaluation));
@@ -71,9 +70,9 @@ std::vector<Stretch> stretches_of(const Program& program) {
   const bool accumulates = !program.micro_batches.empty() && !program.micro_batches.front().next.instructions.empty();
   const auto routines_of = [&](const StepItem& item) {
     std::vector<std::size_t> routines;
-    if (!item.is_pass()) return std::vector{of_step(routine_of(program, item))};
+    if (!item.is_pass()) return std::vector{of_step(routine_of(program, item), item.is_of_further)};
     for (const Program::MicroBatch& micro_batch : program.micro_batches)
-      routines.push_back(of_step(routine_of(micro_batch, item)));
+      routines.push_back(of_step(routine_of(micro_batch, item), item.is_of_further));
     return routines;
   };
   for (std::int64_t num_micro_batches = 1; num_micro_batches <= (accumulates ? 3 : 1); ++num_micro_batches) {

@@ -8,6 +8,7 @@
 #include "cuda/kernels/loss_parts.h"
 #include "cuda/kernels/loss_scale.h"
 #include "cuda/kernels/numeric_loss.h"
+#include "cuda/kernels/part_statistics.h"
 #include "engine/ops/gradient_factor.h"
 #include "engine/shape.h"
 #include "tests/kernel_cases/kernel_case.h"

@@ -49,6 +49,8 @@ std::vector<RankCase> deterministic_cases() {
                    small_experiment,
                    {"train.steps=9", "train.batch_size=9", "train.accumulation_steps=3"}});
   cases.push_back({"frozen layers", without_norms, {"freeze=['0']"}});
+  cases.push_back(
+      {"planned places, accumulated", without_norms, {"memory.allocator=planned", "train.accumulation_steps=3"}});
   return cases;
 }
 
