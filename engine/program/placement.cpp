@@ -43,7 +43,7 @@ std::vector<Stretch> stretches_of(const Program& program) {
   };
   for (const Program::MicroBatch& micro_batch : program.micro_batches) {
     between_steps.push_back(of_step(micro_batch.first));
-    of_step(micro_batch.next, true);
+    if (!micro_batch.next.instructions.empty()) of_step(micro_batch.next, true);
   }
   const std::size_t update = of_step(program.update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));

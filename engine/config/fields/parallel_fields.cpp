@@ -37,7 +37,7 @@ void add_parallel_fields(Fields& fields) {
              of(parallel, &ParallelConfig::parts, "parallel.parts", integer(1, most_ranks),
                 "Parts of a batch with `parallel.deterministic`: a power of two, which the number of ranks divides")
                  .also_called({"logical_shards", "num_parts"}));
-  fields.add(changes_numbers,
+  fields.add(harmless,
              of(parallel, &ParallelConfig::sync_batchnorm, "parallel.sync_batchnorm", boolean(),
                 "Batch norms in training go by the batch of all ranks, as in one process, instead of each rank's part: "
                 "two small sums more for each of them")

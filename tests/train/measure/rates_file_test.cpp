@@ -159,6 +159,8 @@ TEST_CASE(
                                          OpKind::error_statistics,
                                          OpKind::fill_zero,
                                          OpKind::gradient_squares,
+                                         OpKind::keep_part_statistics,
+                                         OpKind::sum_part_statistics,
                                          OpKind::all_reduce,
                                          OpKind::reduce_scatter,
                                          OpKind::all_gather,
