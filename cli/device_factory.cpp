@@ -88,8 +88,13 @@ std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::stri
   return nullptr;
 }
 
-/// Ranks on one machine share its processors.
-std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_local) {
+/// In how many the threads of the machine are divided: ranks on one share them. Sums of a convolution's gradient depend
+/// on how many threads make them: where they are to be the same on any number of ranks, one has no more than many.
+std::int64_t shares_of_threads(const ParallelConfig& parallel) {
+  return parallel.deterministic ? parallel.parts : ranks_here(parallel);
+}
+
+std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_shares) {
   constexpr int most_for_each = 16;
   const int most = most_for_each * usable_threads();
   if (config.threads > most) {
@@ -98,8 +103,8 @@ std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_lo
                                     format_number_of(usable_threads(), "thread")),
                         fmt::format("at most {} here", most));
   }
-  if (config.threads > 0 || num_local == 1) return make_cpu_device(config.threads);
-  return make_cpu_device(static_cast<int>(std::max<std::int64_t>(usable_threads() / num_local, 1)));
+  if (config.threads > 0 || num_shares == 1) return make_cpu_device(config.threads);
+  return make_cpu_device(static_cast<int>(std::max<std::int64_t>(usable_threads() / num_shares, 1)));
 }
 
 std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
@@ -109,7 +114,7 @@ std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
     if (std::unique_ptr<Device> device = try_cuda_devices(experiment, problem)) return device;
   if (!problem.empty() && shows_gpu())
     write_text(stderr, fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem));
-  return make_cpu(experiment.device, ranks_here(experiment.parallel));
+  return make_cpu(experiment.device, shares_of_threads(experiment.parallel));
 }
 
 }  // namespace
@@ -119,7 +124,7 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
     case DeviceType::automatic:
       return make_best_device(experiment);
     case DeviceType::cpu:
-      return make_cpu(experiment.device, ranks_here(experiment.parallel));
+      return make_cpu(experiment.device, shares_of_threads(experiment.parallel));
     case DeviceType::cuda:
       return make_cuda_device(experiment);
   }

@@ -114,6 +114,34 @@ TEST_CASE("--ranks starts processes that train as one does; rank 0 tells, and th
   CHECK(run_trainer({"eval", folder / "three", "-q"}).exit_code == 0);
 }
 
+TEST_CASE(
+    "deterministic ranks have the same bits whatever their number, with the threads that they have by themselves") {
+  const RanksFolder folder;
+  {
+    std::ofstream yaml(folder / "images.yaml");
+    yaml << "name: images\ndata: {type: synthetic, shape: [28, 28, 1], classes: 10, samples: 160, validation_samples: "
+            "30}\n"
+            "model: {layers: [{conv2d: {out: 32, kernel: 3, padding: 1}}, relu, {conv2d: {out: 64, kernel: 3, padding: "
+            "1}}, batchnorm2d, relu, maxpool2d, flatten, {linear: {out: 10}}]}\n"
+            "train: {batch_size: 64, epochs: 2, clip_norm: 1}\nparallel: {deterministic: true, parts: 2}\n";
+  }
+  std::vector<std::vector<double>> losses;
+  for (const char* ranks : {"1", "2"}) {
+    const ProcessResult run =
+        run_trainer({"run", folder / "images.yaml", "--json", "--ranks", ranks, folder.output(ranks)});
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    losses.push_back(losses_of(events_of(run.out)));
+    for (const nlohmann::json& event : events_named(events_of(run.out), "eval"))
+      losses.back().push_back(event["loss"].get<double>());
+  }
+  CHECK(losses[0].size() == 8);
+  CHECK(losses[0] == losses[1]);
+  const ProcessResult refused = run_trainer({"run", folder / "images.yaml", "--ranks", "3", folder.output("refused")});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("3 ranks cannot take as many of 2 parts each"));
+}
+
 TEST_CASE("ranks that mpirun, srun and torchrun start find each other by their variables") {
   const RanksFolder folder;
   const std::vector<std::vector<std::string>> starters = {
