@@ -15,6 +15,8 @@
 #include "engine/config/text/utf8_text.h"
 #include "engine/errors.h"
 #include "engine/findings/find_fit.h"
+#include "engine/findings/gpu_ranks.h"
+#include "engine/findings/rank_range.h"
 #include "engine/report/plan/fit_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/durable_file.h"
@@ -25,18 +27,19 @@ namespace {
 struct FitArguments {
   ExperimentArguments experiment;
   std::string gpu, capacity, max, keep = "batch", write;
-  std::int64_t pick = 0;       ///< 0: the fastest
-  std::int64_t num_ranks = 0;  ///< --ranks; 0: not given
+  std::int64_t pick = 0;           ///< 0: the fastest
+  std::string ranks;               ///< --ranks, as given
+  std::optional<RankRange> range;  ///< of several numbers of ranks
   bool json = false, quiet = false, overwrite = false;
 };
 
 /// The configuration that was chosen, as a file of its own.
 void write_chosen(const FitArguments& arguments, const FitFindings& findings, const Experiment& chosen,
-                  const std::vector<std::string>& set) {
+                  const std::vector<std::string>& set, std::int64_t capacity) {
   const std::string text =
       fmt::format("# {} with {}\n# chosen by 'trainer fit' for {} bytes on {} ({})\n{}",
                   printable(arguments.experiment.config_path), set.empty() ? "nothing changed" : shell_words(set),
-                  findings.capacity, findings.device_kind, findings.device_name, resolved_yaml(chosen));
+                  capacity, findings.device_kind, findings.device_name, resolved_yaml(chosen));
   if (arguments.overwrite)
     write_file_durably(arguments.write, text);
   else if (!write_new_file_durably(arguments.write, text))
@@ -54,6 +57,7 @@ FitRequest request_of(const FitArguments& arguments, PlanningWatch& watch) {
           .max = arguments.max,
           .stage = arguments.experiment.stage,
           .keeps_result = arguments.keep == "same-result",
+          .ranks = arguments.range,
           .watch = &watch};
 }
 
@@ -70,8 +74,33 @@ FitFindings find(const FitArguments& arguments) {
   }
 }
 
+/// Of --ranks, or of --gpu 'h100*8'; one number is set, of several `range` is given.
+void settle_ranks(FitArguments& arguments) {
+  if (has_number_of_ranks(arguments.gpu)) {
+    if (arguments.gpu.find(',') != std::string::npos)
+      throw ConfigError(
+          fmt::format("--gpu '{}': fit searches for one kind of GPU; write one with a number, h100*8", arguments.gpu));
+    if (!arguments.ranks.empty())
+      throw ConfigError(fmt::format("--gpu '{}' says how many ranks there may be, and --ranks {} too; leave one out",
+                                    arguments.gpu, arguments.ranks));
+    const GpuRanks gpu = read_gpu_ranks({arguments.gpu}).front();
+    arguments.gpu = gpu.gpu;
+    arguments.range = RankRange{1, gpu.num_ranks};
+  } else if (!arguments.ranks.empty()) {
+    arguments.range = read_rank_range(arguments.ranks);
+  }
+  if (!arguments.range) return;
+  if (arguments.range->is_one()) {
+    add_ranks(arguments.experiment, arguments.range->highest);
+    arguments.range.reset();
+  } else if (!arguments.max.empty()) {
+    throw ConfigError(fmt::format("--max {} searches with one number of ranks; write --ranks {}", arguments.max,
+                                  arguments.range->highest));
+  }
+}
+
 ExitCode fit(FitArguments arguments) {
-  add_ranks(arguments.experiment, arguments.num_ranks);
+  settle_ranks(arguments);
   const FitFindings findings = find(arguments);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)
@@ -87,11 +116,12 @@ ExitCode fit(FitArguments arguments) {
     const std::vector<std::string> set = {fmt::format("{}={}", findings.maximum->key, *findings.maximum->value())};
     std::vector<std::string> overrides = arguments.experiment.overrides;
     overrides.push_back(set.front());  // of a stage, with its place
-    write_chosen(arguments, findings, load_experiment(arguments.experiment.config_path, overrides), set);
+    write_chosen(arguments, findings, load_experiment(arguments.experiment.config_path, overrides), set,
+                 findings.capacity);
   } else {
     const std::size_t picked = arguments.pick > 0 ? static_cast<std::size_t>(arguments.pick) - 1 : findings.fastest();
-    const Change& choice = findings.choices[picked];
-    write_chosen(arguments, findings, choice.experiment, choice.set);
+    const FitChoice& choice = findings.choices[picked];
+    write_chosen(arguments, findings, choice.experiment, choice.set, choice.capacity);
   }
   return ExitCode::done;
 }
@@ -106,11 +136,11 @@ void add_fit_command(CLI::App& app, Action& action) {
   CLI::Option* max =
       command->add_option("--max", arguments->max, "The largest value of KEY that fits, of LOWEST..HIGHEST where given")
           ->type_name("KEY[=RANGE]");
-  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090")
+  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090; h100*8: 1..8 of them")
       ->type_name("PROFILE");
-  command->add_option("--ranks", arguments->num_ranks, "For N processes that train together: parallel.data=N")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, most_ranks));
+  command
+      ->add_option("--ranks", arguments->ranks, "For N processes that train together; of A..B its powers of two, and B")
+      ->type_name("N|A..B");
   command->add_option("--capacity", arguments->capacity, "Memory to fit into, such as 2GiB")->type_name("SIZE");
   command
       ->add_option("--keep", arguments->keep,

@@ -8,6 +8,7 @@
 #include "engine/device/device.h"
 #include "engine/findings/device_source.h"
 #include "engine/findings/known_rates.h"
+#include "engine/findings/rank_range.h"
 #include "engine/plan/machine_rates.h"
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/find_maximum.h"
@@ -23,7 +24,26 @@ struct FitRequest {
   std::string max;            ///< KEY or KEY=LOWEST..HIGHEST: its largest value is sought; empty: the fastest settings
   std::string stage{};        ///< of several stages that which is looked at
   bool keeps_result = false;  ///< of those only what has the same result, not just the same samples in an update
+  std::optional<RankRange> ranks{};  ///< several numbers of ranks to search over; nothing: as the experiment says
   PlanningWatch* watch = nullptr;
+};
+
+/// A way to train that fits.
+struct FitChoice : Change {
+  /// Where several numbers of ranks were searched: of the time of all of them, what one rank with these settings and
+  /// memory enough would take; nothing where the links between them are not known.
+  std::optional<double> efficiency;
+
+  std::int64_t num_ranks() const { return experiment.parallel.data; }
+};
+
+/// A number of ranks that was looked at.
+struct SearchedRanks {
+  std::int64_t num_ranks = 1;
+  std::string problem;        ///< why it was left out; empty: it was searched
+  std::int64_t capacity = 0;  ///< of each of them
+  bool fits = false;          ///< something was found
+  bool knows_links = true;    ///< as FitFindings has it
 };
 
 /// What `trainer fit` found, as data.
@@ -38,7 +58,8 @@ struct FitFindings {
   std::vector<NamedBytes> outside_allocator;     ///< DeviceModel::outside_allocator
   std::vector<std::string> notes;                ///< sentences about what was asked for and is not as it seems
   std::optional<Maximum> maximum;                ///< where a key's largest value was asked for
-  std::vector<Change> choices;                   ///< else: as they are advised (is_advised_before)
+  std::vector<FitChoice> choices;                ///< else: as they are advised (is_advised_before), then fewer ranks
+  std::vector<SearchedRanks> searched_ranks;     ///< ascending; none: one number was asked for
   std::int64_t effective_batch = 0;              ///< samples of an update, which the choices keep
   std::int64_t batch_size = 0;                   ///< as it is; 0: its largest value is sought, or auto stands for it
   std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number

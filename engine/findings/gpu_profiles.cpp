@@ -34,8 +34,8 @@ bool is_path(const std::string& text) { return text.find('/') != std::string::np
 GpuProfile find_gpu_profile(const std::string& name_or_path) {
   if (has_number_of_ranks(name_or_path))
     throw ConfigError(
-        fmt::format("--gpu '{}' gives a number of GPUs, which only '{}' of a training run takes, for "
-                    "ranks that share each batch; leave the '*' and the number out",
+        fmt::format("--gpu '{}' gives a number of GPUs, which only '{}' and 'fit' of a training run take, "
+                    "for ranks that share each batch; leave the '*' and the number out",
                     name_or_path, trainer_command("plan")));
   if (is_path(name_or_path)) return load_gpu_profile(name_or_path);
   std::vector<std::string> names;

@@ -161,7 +161,6 @@ TEST_CASE("numbers of GPUs that cannot be are refused, each with what to write")
   refused({"--gpu", "h100*61"}, "61 ranks share a batch, and train.batch_size is 60");
   refused({"--ranks", "61"}, "61 ranks share a batch, and train.batch_size is 60");
   const std::string elsewhere = "--gpu 'h100*2' gives a number of GPUs, which only ";
-  check_refused({"fit", folder.config(), "--gpu", "h100*2"}, elsewhere);
   check_refused({"sweep", folder.config(), "seed=1,2", "--plan-only", "--gpu", "h100*2"}, elsewhere);
 }
 
@@ -384,4 +383,89 @@ TEST_CASE("targets that are compared with ranks say that they are of rank 0, who
     CHECK(target["step_seconds"] == one["step_seconds"]);
   }
   CHECK_THAT(compared["notes"].dump(), Contains("7 ranks share each batch; this is of rank 0"));
+}
+
+namespace {
+
+nlohmann::json fitted(const std::vector<std::string>& more, int exit_code = 0) {
+  std::vector<std::string> words = {"fit"};
+  words.insert(words.end(), more.begin(), more.end());
+  words.emplace_back("--json");
+  const ProcessResult result = run_trainer(words);
+  INFO(result.err);
+  REQUIRE(result.exit_code == exit_code);
+  return nlohmann::json::parse(result.out);
+}
+
+/// What is set beside the number of ranks.
+nlohmann::json other_settings(const nlohmann::json& choice) {
+  nlohmann::json set = nlohmann::json::array();
+  for (const nlohmann::json& each : choice["set"])
+    if (!each.get<std::string>().starts_with("parallel.data=")) set.push_back(each);
+  return set;
+}
+
+}  // namespace
+
+TEST_CASE("fit over ranks finds the fewest that fit, and of each number what fit finds for it alone") {
+  const PlansFolder folder;
+  std::ofstream(folder / "wide.yaml") << "extends: small.yaml\nmodel: {layers: [{linear: {out: 1024}}, relu, {linear: "
+                                         "{out: 1024}}, relu, {linear: {out: 8}}]}\n";
+  for (const char* capacity : {"40MiB", "14MiB"}) {
+    INFO(capacity);
+    const std::vector<std::string> words = {folder / "wide.yaml", "--gpu", "h100", "--capacity", capacity};
+    const auto with = [&](const std::string& ranks, int exit_code) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), {"--ranks", ranks});
+      return fitted(all, exit_code);
+    };
+    const nlohmann::json range = with("1..8", 0);
+    REQUIRE(range["searched_ranks"].size() == 4);
+    for (const nlohmann::json& searched : range["searched_ranks"]) {
+      const std::int64_t ranks = searched["ranks"];
+      INFO(ranks);
+      const bool fits = searched["fits"];
+      const nlohmann::json alone = with(std::to_string(ranks), fits ? 0 : 4);
+      CHECK(searched["capacity"] == alone["capacity"]);
+      CHECK(fits == !alone["choices"].empty());
+      std::int64_t num_rows = 0;
+      for (const nlohmann::json& row : range["choices"]) {
+        if (row["ranks"] != ranks) continue;
+        ++num_rows;
+        const auto same = std::find_if(alone["choices"].begin(), alone["choices"].end(),
+                                       [&](const auto& choice) { return choice["set"] == other_settings(row); });
+        REQUIRE(same != alone["choices"].end());
+        CHECK(row["peak_reserved"] == (*same)["peak_reserved"]);
+        CHECK(row["step_seconds"] == (*same)["step_seconds"]);
+        CHECK(row["set"].size() == other_settings(row).size() + (ranks == 1 ? 0 : 1));
+        CHECK(row["efficiency"] <= 1.01);
+      }
+      CHECK((num_rows > 0) == fits);
+      CHECK(num_rows <= 3);
+    }
+    const bool one_fits = range["searched_ranks"][0]["fits"];
+    CHECK(one_fits == (std::string(capacity) == "40MiB"));
+  }
+  CHECK(fitted({folder / "wide.yaml", "--gpu", "h100", "--capacity", "1MiB", "--ranks", "1..8"}, 4)["choices"].empty());
+}
+
+TEST_CASE("fit over ranks leaves out numbers that cannot share the batch, and says why; h100*8 is 1..8 of them") {
+  const PlansFolder folder;
+  const nlohmann::json range = fitted({folder.config(), "--gpu", "h100", "--ranks", "32..64"});
+  REQUIRE(range["searched_ranks"].size() == 2);
+  CHECK(range["searched_ranks"][0]["problem"].is_null());
+  CHECK_THAT(range["searched_ranks"][1]["problem"].get<std::string>(), Contains("64 ranks share a batch"));
+  CHECK_THAT(range["notes"].dump(), Contains("Left out: 64 ranks: "));
+  CHECK(fitted({folder.config(), "--gpu", "h100*8"}) == fitted({folder.config(), "--gpu", "h100", "--ranks", "1..8"}));
+  check_refused({"fit", folder.config(), "--gpu", "h100", "--ranks", "61..64"}, "64 ranks share a batch");
+}
+
+TEST_CASE("what fit cannot search over is refused") {
+  const PlansFolder folder;
+  for (const char* ranks : {"0..4", "x", "1..", "..4", "1..65537", "-1"})
+    check_refused({"fit", folder.config(), "--ranks=" + std::string(ranks)}, "write a number of ranks, 1 to 65536");
+  check_refused({"fit", folder.config(), "--ranks", "3..1"}, "ends below its begin; write 1..3");
+  check_refused({"fit", folder.config(), "--gpu", "h100*4,t4*4"}, "fit searches for one kind of GPU");
+  check_refused({"fit", folder.config(), "--gpu", "h100*4", "--ranks", "1..4"}, "leave one out");
+  check_refused({"fit", folder.config(), "--ranks", "1..4", "--max", "train.batch_size"}, "write --ranks 4");
 }

@@ -170,6 +170,7 @@ class EventsSchema(unittest.TestCase):
             (f"run {quick} --ranks 2 memory.limit=2MiB output=runs/ranks-oom", 3),
             (f"fit {quick} --capacity 5MiB", 0),
             (f"fit {quick} --capacity 4MiB --ranks 3", 0),
+            (f"fit {quick} --gpu h100 --ranks 1..128", 0),
             (f"fit {quick} --capacity 8MiB --max train.batch_size", 0),
             (f"fit {quick} --capacity 8MiB --max train.batch_size=1..4", 0),
             (f"fit {quick} --capacity 4MiB --max model.layers.0.conv2d.stride=1..3", 0),

@@ -53,9 +53,9 @@ Json maximum_of(const Maximum& maximum) {
           {"num_unknown", found.num_unknown + isolated.num_unknown}};
 }
 
-Json choices_of(const std::vector<Change>& choices) {
+Json choices_of(const FitFindings& findings) {
   Json json = Json::array();
-  for (const Change& choice : choices)
+  for (const FitChoice& choice : findings.choices) {
     json.push_back({{"set", choice.set},
                     {"what", change_text(choice)},
                     {"peak_reserved", choice.peak_reserved},
@@ -63,7 +63,22 @@ Json choices_of(const std::vector<Change>& choices) {
                     {"step_seconds", choice.step_seconds},
                     {"samples_per_second", choice.samples_per_second},
                     {"same_result", choice.same_result()},
-                    {"numbers", numbers_name(choice.numbers)}});
+                    {"numbers", numbers_name(choice.numbers)},
+                    {"ranks", choice.num_ranks()}});
+    if (!findings.searched_ranks.empty())
+      json.back()["efficiency"] = choice.efficiency ? Json(*choice.efficiency) : Json(nullptr);
+  }
+  return json;
+}
+
+Json searched_of(const std::vector<SearchedRanks>& searched) {
+  Json json = Json::array();
+  for (const SearchedRanks& each : searched)
+    json.push_back({{"ranks", each.num_ranks},
+                    {"fits", each.fits},
+                    {"capacity", each.problem.empty() ? Json(each.capacity) : Json(nullptr)},
+                    {"knows_links", each.knows_links},
+                    {"problem", each.problem.empty() ? Json(nullptr) : Json(each.problem)}});
   return json;
 }
 
@@ -79,6 +94,7 @@ std::string fit_json(const FitFindings& findings) {
                {"capacity_from", findings.capacity_origin},
                {"ranks", findings.num_ranks},
                {"notes", findings.notes}};
+  if (!findings.searched_ranks.empty()) json["searched_ranks"] = searched_of(findings.searched_ranks);
   if (findings.maximum) {
     json["maximum"] = maximum_of(*findings.maximum);
   } else {
@@ -87,7 +103,7 @@ std::string fit_json(const FitFindings& findings) {
     json["asked_batch_size"] = findings.asked_batch_size ? Json(*findings.asked_batch_size) : Json(nullptr);
     json["as_is"] = {{"fits", findings.as_is_fits}, {"peak_reserved", findings.as_is_peak}};
     json["rates"] = rates_of(findings.rates, findings.rates_source);
-    json["choices"] = choices_of(findings.choices);
+    json["choices"] = choices_of(findings);
   }
   return json_text(json);
 }

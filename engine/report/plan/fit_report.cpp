@@ -144,7 +144,71 @@ std::string maximum_report(const FitFindings& findings, const Style& style) {
   return text;
 }
 
+/// With a row's ranks, where several numbers of them were searched.
+std::string ranks_table(const FitFindings& findings, const Style& style) {
+  TextTable table({{"#"},
+                   {"ranks"},
+                   {"peak reserved"},
+                   {"an update"},
+                   {"samples/s", Align::right, Narrow::is_left_out},
+                   {"time"},
+                   {"efficiency"},
+                   {"numbers", Align::left}});
+  for (std::size_t i = 0; i < findings.choices.size(); ++i) {
+    const FitChoice& choice = findings.choices[i];
+    table.add_row({std::to_string(i + 1), std::to_string(choice.num_ranks()), format_bytes(choice.peak_reserved),
+                   step_time_text(choice.step_seconds), samples_per_second_text(choice.samples_per_second),
+                   fmt::format("{:.2f} x", choice.relative_step_time),
+                   choice.efficiency ? fmt::format("{:.0f} %", 100 * *choice.efficiency) : "-",
+                   std::string(numbers_text(choice.numbers))});
+  }
+  return table.render(style);
+}
+
+/// How many are needed, and which are the fastest.
+std::string needed_ranks_text(const FitFindings& findings) {
+  std::size_t needed = 0;
+  const std::size_t fastest = findings.fastest();
+  for (std::size_t i = 1; i < findings.choices.size(); ++i) {
+    const FitChoice &choice = findings.choices[i], &best = findings.choices[needed];
+    if (std::pair(choice.num_ranks(), choice.step_seconds) < std::pair(best.num_ranks(), best.step_seconds)) needed = i;
+  }
+  const FitChoice &few = findings.choices[needed], &fast = findings.choices[fastest];
+  const bool is_one = few.num_ranks() == 1;
+  if (few.num_ranks() == fast.num_ranks())
+    return fmt::format("{} suffice{} and {} the fastest (row {}).", format_number_of(few.num_ranks(), "rank"),
+                       is_one ? "s" : "", is_one ? "is" : "are", fastest + 1);
+  return fmt::format("{} suffice{} (row {} is the fastest with {}); {} are {:.1f} times as fast (row {}).",
+                     format_number_of(few.num_ranks(), "rank"), is_one ? "s" : "", needed + 1, few.num_ranks(),
+                     fast.num_ranks(), few.step_seconds / fast.step_seconds, fastest + 1);
+}
+
+std::string searched_ranks_text(const FitFindings& findings) {
+  std::vector<std::int64_t> searched, without_links;
+  std::string capacities;
+  std::int64_t capacity = -1;
+  for (const SearchedRanks& each : findings.searched_ranks) {
+    if (!each.problem.empty()) continue;
+    searched.push_back(each.num_ranks);
+    if (!each.knows_links) without_links.push_back(each.num_ranks);
+    if (each.capacity != capacity)
+      capacities += fmt::format("{}{} from {} on", capacities.empty() ? "" : ", ", format_bytes(each.capacity),
+                                format_number_of(each.num_ranks, "rank"));
+    capacity = each.capacity;
+  }
+  std::string text = fmt::format(
+      "Searched: {} ranks. They share each batch, and the samples of an update and of a batch are those of all; what "
+      "is "
+      "reserved is that of rank 0, which has no smaller part than another. Each has {}.",
+      counts_text(searched), capacities);
+  if (!without_links.empty())
+    text += fmt::format(" How long {} ranks wait for each other is not known, and no time has it in it.",
+                        counts_text(without_links));
+  return text;
+}
+
 std::string choice_table(const FitFindings& findings, const Style& style) {
+  if (!findings.searched_ranks.empty()) return ranks_table(findings, style);
   TextTable table({{"#"}, {"peak reserved"}, {"an update"}, {"samples/s"}, {"time"}, {"numbers", Align::left}});
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
     const Change& choice = findings.choices[i];
@@ -200,6 +264,7 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
                                  findings.choices.size() == 1 ? "" : "; what keeps the result first"),
                      width_of(style))) +
           '\n';
+  if (!findings.searched_ranks.empty()) text += fit_paragraph(needed_ranks_text(findings), style);
   text += fit_paragraph(as_is, style) + '\n' + choice_table(findings, style) + '\n';
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
     const Change& choice = findings.choices[i];
@@ -211,13 +276,18 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
     }
     text += number + paint(style, Ink::bold, folded_shell_words(choice.set, width_of(style) - number.size(), indent)) +
             '\n';
-    text += fit_paragraph(change_text(choice), style, indent);
+    if (const std::string what = change_text(choice); !what.empty()) text += fit_paragraph(what, style, indent);
   }
   text +=
       '\n' + fit_paragraph(time_origin(findings) +
                                " Left out: what is beaten in time and memory by one that changes the result no more, "
                                "and other optimizers.",
                            style);
+  if (!findings.searched_ranks.empty())
+    text += fit_paragraph(
+        "Of each number of ranks the best are named. The efficiency is what one rank with these settings and memory "
+        "enough would take, of the time of all ranks.",
+        style);
   const std::size_t fastest = findings.fastest();
   if (fastest > 0) text += "\nPaste the first:\n" + pasted_line(findings, findings.choices.front().set, style);
   text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices[fastest].set, style);
@@ -232,7 +302,9 @@ std::string fit_report(const FitFindings& findings, const Style& style) {
   if (!findings.profile.empty())
     text += fit_paragraph(
         fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile), style);
-  if (findings.num_ranks > 1)
+  if (!findings.searched_ranks.empty())
+    text += fit_paragraph(searched_ranks_text(findings), style);
+  else if (findings.num_ranks > 1)
     text +=
         fit_paragraph(fmt::format("{} share each batch, and the samples of an update and of a batch are those of all; "
                                   "what is reserved is that of rank 0, which has no smaller part than another.{}",
