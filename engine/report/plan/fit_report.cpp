@@ -197,10 +197,10 @@ std::string searched_ranks_text(const FitFindings& findings) {
     capacity = each.capacity;
   }
   std::string text = fmt::format(
-      "Searched: {} ranks. They share each batch, and the samples of an update and of a batch are those of all; what "
+      "Searched: {} rank{}. They share each batch, and the samples of an update and of a batch are those of all; what "
       "is "
       "reserved is that of rank 0, which has no smaller part than another. Each has {}.",
-      counts_text(searched), capacities);
+      counts_text(searched), searched == std::vector<std::int64_t>{1} ? "" : "s", capacities);
   if (!without_links.empty())
     text += fmt::format(" How long {} ranks wait for each other is not known, and no time has it in it.",
                         counts_text(without_links));
