@@ -485,8 +485,8 @@ class Rules {
   void check_parts() {
     const ParallelConfig& parallel = experiment_.parallel;
     if (!parallel.deterministic) return;
-    const auto refuse_with = [&](std::string key, const std::string& reason, const std::string& other) {
-      refuse({"parallel.deterministic", std::move(key)}, reason, "parallel.deterministic: false, or " + other);
+    const auto refuse_with = [&](const std::string& key, const std::string& reason, const std::string& other) {
+      refuse({"parallel.deterministic", key}, reason, "parallel.deterministic: false, or " + other);
     };
     if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.parts)))
       refuse_with("parallel.parts", fmt::format("{} parts of a batch are not added up in pairs", parallel.parts),

@@ -54,6 +54,8 @@ std::vector<std::byte> operand_content(const CaseOperand& operand, std::uint64_t
       return numbers<std::uint8_t>(operand, seed, count, [](double x) { return static_cast<std::uint8_t>(x); });
     case DType::i32:
       return numbers<std::int32_t>(operand, seed, count, [](double x) { return static_cast<std::int32_t>(x); });
+    case DType::i64:
+      return numbers<std::int64_t>(operand, seed, count, [](double x) { return static_cast<std::int64_t>(x); });
     case DType::f64:
       return numbers<double>(operand, seed, count, [](double x) { return x; });
     default:
