@@ -136,10 +136,9 @@ void add_fit_command(CLI::App& app, Action& action) {
   CLI::Option* max =
       command->add_option("--max", arguments->max, "The largest value of KEY that fits, of LOWEST..HIGHEST where given")
           ->type_name("KEY[=RANGE]");
-  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here, such as rtx4090; h100*8: 1..8 of them")
+  command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here; h100*8: 1..8 of them")
       ->type_name("PROFILE");
-  command
-      ->add_option("--ranks", arguments->ranks, "For N processes that train together; of A..B its powers of two, and B")
+  command->add_option("--ranks", arguments->ranks, "N processes that share each batch; A..B: how many")
       ->type_name("N|A..B");
   command->add_option("--capacity", arguments->capacity, "Memory to fit into, such as 2GiB")->type_name("SIZE");
   command
