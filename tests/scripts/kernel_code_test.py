@@ -109,6 +109,7 @@ LOCAL = [
     (r"batchnorm2d_moments_kernel<\w+, 8>", 8, "addresses, before and after the loop over 16 rows"),
     (r"batchnorm2d_gradient_sums_kernel<\w+, 8>", 2, "one number of 80 registers' worth and one more"),
     (r"groupnorm_forward_at_once_kernel<float, 4>", 4, "around the square root's subroutine, once a group"),
+    (r"batchnorm2d_add_moments_kernel", 2, "one number, before and after the loop over parts"),
     (r"batchnorm2d_statistics_kernel", 2, "around the square root's subroutine, once a channel"),
     (r"upsample_backward_kernel<\w+, 8, true>", 4, "an address, before and after the loops"),
     (r"avgpool2d_backward_kernel<\w+, 8>", 40, "around the subroutine for the reciprocal of a window's size"),
