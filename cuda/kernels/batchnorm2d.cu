@@ -27,6 +27,7 @@ __device__ __forceinline__ void settle_moments(const StatisticsOperands& out, st
   const double unbiased = count > 1 ? variance * (count / (count - 1)) : variance;
   out.mean[channel] = static_cast<float>(mean);
   out.rstd[channel] = static_cast<float>(1 / sqrt(variance + out.eps));
+  if (out.momentum == 0) return;  // also of a batch that is not finite
   const double old_mean = static_cast<double>(out.running_mean[channel]);
   const double old_var = static_cast<double>(out.running_var[channel]);
   out.running_mean[channel] = static_cast<float>((1 - out.momentum) * old_mean + out.momentum * mean);

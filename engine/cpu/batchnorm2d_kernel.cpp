@@ -115,6 +115,7 @@ void settle_channel(const BatchNorm2dAttributes& attributes, double count, doubl
   mean = static_cast<float>(batch_mean);
   rstd = static_cast<float>(reciprocal);
   const double m = attributes.momentum;
+  if (m == 0) return;  // also of a batch that is not finite
   running_mean = static_cast<float>((1 - m) * static_cast<double>(running_mean) + m * batch_mean);
   running_var = static_cast<float>((1 - m) * static_cast<double>(running_var) + m * unbiased);
 }

@@ -90,7 +90,7 @@ Scheduler::Pass first_pass() { return {}; }
 
 Scheduler::Pass next_pass(const RunSchedule& schedule) {
   if (!schedule.is_cut_into_parts()) return {.adds = true, .starts_statistics = false};
-  return {.starts_statistics = schedule.parts().num_own > 1, .place = further_place(schedule)};
+  return {.place = further_place(schedule)};
 }
 
 Scheduler::Pass other_pass(std::size_t depth) { return {.place = depth}; }
@@ -105,7 +105,7 @@ void add_part_statistics(Program& program, Scheduler& scheduler, const RunSchedu
   sums.is_on = schedule.is_cut_into_parts();
   sums.num_own = schedule.parts().num_own;
   sums.alternates = schedule.parts().stride > 1;
-  if (sums.num_own == 1) return;
+  if (!sums.is_on) return;
   const Buffer statistics = program.buffers[program.loss_statistics];
   const Op op = sum_part_statistics_op(statistics_attributes(program));
   sums.statistics =

@@ -22,7 +22,8 @@ namespace trainer {
 //   shard: gradients, parameters ranks take n parts at a time, and add them at once; each adds its parts of the sums
 //
 // A rank adds as a stack does: the gradients of its pass i, from 0, stay at the depth that is the number of ones in i,
-// and behind it as many pairs are added as i ends in ones. So it holds log2(p/n) + 1 gradients at most. Further
+// and behind it as many pairs are added as i ends in ones. So it holds log2(p/n) + 1 gradients at most, and while a
+// further micro-batch runs the sum of those before it. Further
 // micro-batches are added to the first one, each when it is complete: with whole gradients their sums over ranks are
 // then made in front of that, and not in the update.
 //
@@ -80,7 +81,7 @@ std::vector<const Routine*> part_sum_routines(const Program& program);
 /// Makes Program::part_sums, once the passes have been scheduled, so that gradients have their buffers.
 void add_part_sums(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 
-/// Allocates what keeps the loss's statistics by part, where a rank takes several.
+/// Allocates what keeps the loss's statistics by part, where a batch is cut.
 void add_part_statistics(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 
 /// Sums the loss's statistics over this rank's parts, where it takes several, and over ranks.

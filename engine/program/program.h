@@ -95,8 +95,8 @@ struct PartSums {
   bool is_on = false;
   std::int64_t num_own = 1;              ///< parts of a batch that this rank takes
   bool alternates = false;               ///< the next part is the next rank's
-  BufferId statistics = -1;              ///< the loss's, of each of them; -1: it takes one
-  std::vector<Routine> keep_statistics;  ///< by part; empty where it takes one
+  BufferId statistics = -1;              ///< the loss's, of each of them; -1: batches are not cut
+  std::vector<Routine> keep_statistics;  ///< by part
   std::vector<Routine> merges;           ///< of gradients: those of depth i + 1 to those of depth i
   // Of experiments that accumulate.
   Routine merge_further;         ///< depth 1 to what the first part of a further micro-batch left

@@ -417,7 +417,7 @@ void Executor::release(std::int32_t buffer) noexcept {
 void Executor::start_timeline(const Routine& routine) {
   // See Note [Timeline of accumulated steps].
   if (std::find(further_.begin(), further_.end(), &routine) != further_.end()) {
-    if (further_begin_ > 0) timeline_.resize(further_begin_);
+    if (further_begin_ > 0 && further_begin_ < timeline_.size()) timeline_.resize(further_begin_);
     further_begin_ = timeline_.size();
   } else if (timeline_.size() + routine.instructions.size() > timeline_.capacity()) {
     timeline_.clear();  // the batches of an evaluation replace one another
