@@ -53,12 +53,13 @@ void add_gradient_factor(KernelCases& cases, DType type) {
                    }});
 }
 
-void add_gradient_squares(KernelCases& cases) {
-  cases.push_back({.name = case_name("gradient_squares", DType::f32, "101m"),
-                   .kernels = {"sum_squares_kernel", "add_squares_kernel"},
+void add_gradient_squares(KernelCases& cases, bool is_exact) {
+  cases.push_back({.name = case_name(is_exact ? "exact_gradient_squares" : "gradient_squares", DType::f32, "101m"),
+                   .kernels = is_exact ? std::vector<std::string>{"block_squares_kernel", "add_exactly_kernel"}
+                                       : std::vector<std::string>{"sum_squares_kernel", "add_squares_kernel"},
                    .units = width_of_model,
                    .least_units = width_of_tiny_model,
-                   .sized = [](std::int64_t width, Library&) {
+                   .sized = [=](std::int64_t width, Library&) {
                      const std::vector<std::int64_t> counts = parameter_counts(width);
                      SizedCase sized{.shape = fmt::format("width {}", width)};
                      std::int64_t num_chunks = 0;
@@ -67,37 +68,17 @@ void add_gradient_squares(KernelCases& cases) {
                        num_chunks += gradient_factor_chunks(count);
                        sized.bytes += count * static_cast<std::int64_t>(sizeof(float));
                      }
-                     const auto squares = sized.output(DType::f64, 1);
-                     const auto workspace = sized.scratch(8 * num_chunks);
+                     const auto squares =
+                         is_exact ? sized.output(DType::i64, num_exact_sum) : sized.output(DType::f64, 1);
+                     const auto workspace =
+                         sized.scratch(is_exact ? exact_squares_workspace_bytes(num_chunks) : 8 * num_chunks);
                      sized.launch = [=](const OperandAddresses& at, Stream stream) {
                        std::vector<GradientView> views;
                        for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], DType::f32});
-                       gradient_squares(views, at.as<double>(squares), at[workspace], stream);
-                     };
-                     return sized;
-                   }});
-}
-
-void add_exact_gradient_squares(KernelCases& cases) {
-  cases.push_back({.name = case_name("exact_gradient_squares", DType::f32, "101m"),
-                   .kernels = {"block_squares_kernel", "add_exactly_kernel"},
-                   .units = width_of_model,
-                   .least_units = width_of_tiny_model,
-                   .sized = [](std::int64_t width, Library&) {
-                     const std::vector<std::int64_t> counts = parameter_counts(width);
-                     SizedCase sized{.shape = fmt::format("width {}", width)};
-                     std::int64_t num_chunks = 0;
-                     for (const std::int64_t count : counts) {
-                       sized.input(DType::f32, count);
-                       num_chunks += gradient_factor_chunks(count);
-                       sized.bytes += count * static_cast<std::int64_t>(sizeof(float));
-                     }
-                     const auto squares = sized.output(DType::i64, num_exact_sum);
-                     const auto workspace = sized.scratch(exact_squares_workspace_bytes(num_chunks));
-                     sized.launch = [=](const OperandAddresses& at, Stream stream) {
-                       std::vector<GradientView> views;
-                       for (std::size_t i = 0; i < counts.size(); ++i) views.push_back({at[i], counts[i], DType::f32});
-                       exact_gradient_squares(views, at.as<std::int64_t>(squares), at[workspace], stream);
+                       if (is_exact)
+                         exact_gradient_squares(views, at.as<std::int64_t>(squares), at[workspace], stream);
+                       else
+                         gradient_squares(views, at.as<double>(squares), at[workspace], stream);
                      };
                      return sized;
                    }});
@@ -258,8 +239,7 @@ SizedCase update_of(const UpdateVariant& variant, std::int64_t width) {
 
 void add_update_cases(KernelCases& cases) {
   for (const DType type : case_types) add_gradient_factor(cases, type);
-  add_gradient_squares(cases);
-  add_exact_gradient_squares(cases);
+  for (const bool is_exact : {false, true}) add_gradient_squares(cases, is_exact);
   add_factor_of_exact_squares(cases);
   add_averages(cases);
   add_zeros(cases);
