@@ -81,6 +81,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   context_.scalars = scalars_;
   context_.library = &library_;
   context_.slots = &slots_;
+  context_.exchanges = &exchanges_;
   context_.tf32 = options.tf32;
   context_.deterministic = options.deterministic;
 }
@@ -145,7 +146,9 @@ Kernel& CudaDevice::prepare(const Op& op) {
   use_device(index_);
   const auto known = kernels_.find(op);
   if (known != kernels_.end()) return *known->second;
-  return *kernels_.emplace(op, make_kernel_of(op, context_)).first->second;
+  std::unique_ptr<Kernel> kernel = make_kernel_of(op, context_);
+  if (is_exchange(op)) kernel = make_exchange(op, std::move(kernel), exchanges_);
+  return *kernels_.emplace(op, std::move(kernel)).first->second;
 }
 
 void CudaDevice::set_communicator(Communicator& communicator) {

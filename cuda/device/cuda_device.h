@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
 #include "cuda/ops/slot_copies.h"
+#include "cuda/ops/started_exchanges.h"
 #include "engine/device/device.h"
 
 namespace trainer::cuda {
@@ -116,7 +118,11 @@ class CudaDevice final : public Device {
   CudaSideStreams side_streams_{compute_.get()};
   HostSlots slot_memory_{[this](std::int64_t num_bytes) { return make_host_memory(num_bytes); }};
   SlotCopies slots_{side_streams_, slot_memory_};
-  Branches branches_{side_streams_, [this](StreamKind stream) { context_.stream = side_streams_.handle_of(stream); }};
+  std::function<void(StreamKind)> queue_on_ = [this](StreamKind stream) {
+    context_.stream = side_streams_.handle_of(stream);
+  };
+  Branches branches_{side_streams_, queue_on_};
+  StartedExchanges exchanges_{side_streams_, queue_on_};
 
   mutable CudaLibrary library_{changes_};
   CudaContext context_;

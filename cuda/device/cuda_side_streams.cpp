@@ -12,6 +12,8 @@ cudaStream_t CudaSideStreams::handle_of(StreamKind stream) const {
       return to_device_.get();
     case StreamKind::branch:
       return branch_.get();
+    case StreamKind::ranks:
+      return ranks_.get();
     case StreamKind::kernels:
       break;
   }
@@ -41,11 +43,13 @@ void CudaSideStreams::copy(StreamKind stream, void* destination, const void* sou
 void CudaSideStreams::synchronize() {
   require_cuda(cudaStreamSynchronize(to_host_.get()), "wait for activations on their way to the host");
   require_cuda(cudaStreamSynchronize(to_device_.get()), "wait for activations on their way back");
+  require_cuda(cudaStreamSynchronize(ranks_.get()), "wait for what ranks tell each other");
 }
 
 void CudaSideStreams::settle() noexcept {
   cudaStreamSynchronize(to_host_.get());
   cudaStreamSynchronize(to_device_.get());
+  cudaStreamSynchronize(ranks_.get());
 }
 
 }  // namespace trainer::cuda

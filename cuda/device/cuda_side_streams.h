@@ -21,14 +21,15 @@ class CudaSideStreams final : public SideStreams {
   void wait(StreamKind stream, std::int32_t event) override;
   void copy(StreamKind stream, void* destination, const void* source, std::int64_t num_bytes) override;
 
-  /// The host waits for the copies; throws DeviceError for a fault. Branches are joined to the stream of kernels.
+  /// The host waits for the copies and exchanges; throws DeviceError for a fault. Branches are joined to the stream of
+  /// kernels.
   void synchronize();
   /// The same without a word of what failed.
   void settle() noexcept;
 
  private:
   cudaStream_t kernels_;
-  OwnedStream to_host_, to_device_, branch_;
+  OwnedStream to_host_, to_device_, branch_, ranks_;
   std::deque<OwnedEvent> events_;
 };
 

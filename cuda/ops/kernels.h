@@ -14,6 +14,7 @@ namespace trainer::cuda {
 
 class RankLink;
 class SlotCopies;
+class StartedExchanges;
 
 /// What every kernel of one CUDA device shares. The device owns all of it and outlives its kernels.
 struct CudaContext {
@@ -21,6 +22,7 @@ struct CudaContext {
   const StepScalars* scalars = nullptr;  ///< in device memory, written by begin_pass: kernels read it when they run
   Library* library = nullptr;
   SlotCopies* slots = nullptr;
+  StartedExchanges* exchanges = nullptr;
   RankLink* ranks = nullptr;  ///< null: there is one
   bool tf32 = false;
   bool deterministic = true;

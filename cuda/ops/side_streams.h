@@ -4,10 +4,10 @@
 
 namespace trainer::cuda {
 
-/// The stream of kernels; beside it one for each direction of the copies of activations, and one of kernels that need
-/// not hold back those that follow them.
-enum class StreamKind : std::uint8_t { kernels, to_host, to_device, branch };
-inline constexpr int num_stream_kinds = 4;
+/// The stream of kernels; beside it one for each direction of the copies of activations, one of kernels that need not
+/// hold back those that follow them, and one of what ranks tell each other meanwhile.
+enum class StreamKind : std::uint8_t { kernels, to_host, to_device, branch, ranks };
+inline constexpr int num_stream_kinds = 5;
 
 /// Streams and the places in them that other streams wait for: CUDA's, or in tests ones that put work off, or do it as
 /// soon as nothing holds it back. Work of different streams is in no order but that of the waits.

@@ -391,6 +391,8 @@ struct ParallelConfig {
   Shard shard = Shard::none;
   bool deterministic = false;       ///< the same bits on any number of ranks that divides `parts`
   std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
+  bool overlap = true;              ///< ranks tell each other what they can beside what they compute
+  std::int64_t bucket_size = 0;     ///< most bytes of gradients that are then added up at a time; 0: by `shard`
   bool sync_batchnorm = false;      ///< batch norms go by the batch of all ranks, not by each one's part
   std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
   std::int64_t timeout = 60;        ///< seconds

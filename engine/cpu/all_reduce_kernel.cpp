@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/rank_sum.h"
 #include "engine/device/communicator.h"
@@ -20,6 +21,7 @@ class AllReduceKernel final : public CpuKernel {
   AllReduceKernel(const Op& op, const CpuContext& context)
       : op_(op),
         context_(context),
+        num_threads_(threads_of_exchange(op, context)),
         slice_(all_reduce_slice(op)),
         size_(static_cast<std::int64_t>(size_of(op.inputs[0].dtype))) {
     for (const TensorType& tensor : op.inputs) {
@@ -84,7 +86,7 @@ class AllReduceKernel final : public CpuKernel {
       addends_.clear();
       for (int rank = 0; rank < num_ranks; ++rank)
         addends_.push_back(rank == own ? at(addresses, piece) : of_rank(rank) + offset);
-      sum_over_ranks(context_.num_threads, op_.inputs[0].dtype, addends_, at(addresses, piece), piece.count);
+      sum_over_ranks(num_threads_, op_.inputs[0].dtype, addends_, at(addresses, piece), piece.count);
       offset += piece.count * size_;
     }
 
@@ -101,6 +103,7 @@ class AllReduceKernel final : public CpuKernel {
 
   const Op op_;
   const CpuContext& context_;
+  const int num_threads_;
   const std::int64_t slice_;  ///< elements that a rank sums at a time
   const std::int64_t size_;   ///< bytes of an element
   std::int64_t num_elements_ = 0;
@@ -111,7 +114,7 @@ class AllReduceKernel final : public CpuKernel {
 };
 
 std::unique_ptr<CpuKernel> make_all_reduce_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<AllReduceKernel>(op, context);
+  return make_exchange(op, std::make_unique<AllReduceKernel>(op, context), context);
 }
 
 /// A slice of every other rank's.

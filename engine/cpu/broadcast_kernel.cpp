@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/device/communicator.h"
 
@@ -10,8 +11,8 @@ namespace {
 std::unique_ptr<CpuKernel> make_broadcast_kernel(const Op& op, CpuContext& context) {
   std::vector<std::int64_t> sizes;
   for (const TensorType& tensor : op.inputs) sizes.push_back(tensor.num_bytes());
-  return make_kernel([sizes = std::move(sizes), num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks, &context](
-                         const OperandAddresses& addresses, const StepScalars&) {
+  auto kernel = make_kernel([sizes = std::move(sizes), num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks,
+                             &context](const OperandAddresses& addresses, const StepScalars&) {
     if (num_ranks == 1) return;
     Communicator* const ranks = context.communicator;
     require_internal(ranks != nullptr && ranks->size() == num_ranks, "ranks reach one another");
@@ -24,6 +25,7 @@ std::unique_ptr<CpuKernel> make_broadcast_kernel(const Op& op, CpuContext& conte
     }
     ranks->exchange(sends, receives);
   });
+  return make_exchange(op, std::move(kernel), context);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ struct dnnl_stream;
 
 namespace trainer {
 
+class ExchangeThread;
+
 /// What every kernel of one CPU device shares. The device owns the handles and outlives its kernels.
 struct CpuContext {
   int num_threads = 1;
@@ -17,6 +19,7 @@ struct CpuContext {
   StepScalars scalars;  ///< of the running pass
   HostSlots* slots = nullptr;
   Communicator* communicator = nullptr;  ///< null where there is one rank
+  ExchangeThread* exchanges = nullptr;   ///< null where there is one rank
 };
 
 }  // namespace trainer

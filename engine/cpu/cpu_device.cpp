@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/cpu/dnnl_call.h"
+#include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/packing_memory.h"
 #include "engine/device/aligned_memory.h"
@@ -44,7 +45,7 @@ class BoundKernel final : public Kernel {
   const CpuContext& context_;
 };
 
-/// Kernels run in the calling thread before run() returns, so nothing is ever queued.
+/// Kernels run in the calling thread before run() returns, so nothing is ever queued but exchanges that are started.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(int num_threads)
@@ -90,7 +91,10 @@ class CpuDevice final : public Device {
     std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
   }
 
-  void set_communicator(Communicator& communicator) override { context_.communicator = &communicator; }
+  void set_communicator(Communicator& communicator) override {
+    context_.communicator = &communicator;
+    context_.exchanges = &exchanges_;
+  }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     return std::make_unique<HostSource>(capacity);
@@ -121,7 +125,7 @@ class CpuDevice final : public Device {
   void fill_zero(void* destination, std::int64_t num_bytes) override {
     if (num_bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(num_bytes));
   }
-  void synchronize() override {}
+  void synchronize() override { exchanges_.finish(0); }
 
  private:
   static void copy(void* destination, const void* source, std::int64_t num_bytes) {
@@ -135,6 +139,7 @@ class CpuDevice final : public Device {
   mutable CpuContext context_;
   mutable std::unordered_map<Op, std::int64_t, OpHash> workspace_bytes_;
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
+  ExchangeThread exchanges_;
   std::int64_t outside_bytes_ = 0;
 };
 

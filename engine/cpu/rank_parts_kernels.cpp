@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/rank_sum.h"
 #include "engine/device/communicator.h"
@@ -86,6 +87,7 @@ class ReduceScatterKernel final : public CpuKernel {
   ReduceScatterKernel(const Op& op, const CpuContext& context)
       : attributes_(attributes_of<RankPartsAttributes>(op)),
         context_(context),
+        num_threads_(threads_of_exchange(op, context)),
         tensors_(first_inputs(op), attributes_) {
     if (attributes_.num_ranks > 1) stretches_ = tensors_.stretches(reduce_scatter_stretch(op));
   }
@@ -107,7 +109,7 @@ class ReduceScatterKernel final : public CpuKernel {
   void keep_own(const OperandAddresses& addresses) const {
     for (std::size_t i = 0; i < tensors_.num_tensors(); ++i) {
       const std::byte* const addend[] = {at(addresses, i, 0)};
-      sum_over_ranks(context_.num_threads, tensors_.type(), addend, part_at(addresses, i, 0), tensors_.part(i, 0).count,
+      sum_over_ranks(num_threads_, tensors_.type(), addend, part_at(addresses, i, 0), tensors_.part(i, 0).count,
                      attributes_.adds);
     }
   }
@@ -138,7 +140,7 @@ class ReduceScatterKernel final : public CpuKernel {
       addends_.clear();
       for (int rank = 0; rank < num_ranks; ++rank)
         addends_.push_back(rank == own ? at(addresses, piece.tensor, range.begin) : of_rank(rank) + offset);
-      sum_over_ranks(context_.num_threads, tensors_.type(), addends_, part_at(addresses, piece.tensor, piece.begin),
+      sum_over_ranks(num_threads_, tensors_.type(), addends_, part_at(addresses, piece.tensor, piece.begin),
                      range.count, attributes_.adds);
       offset += range.count * tensors_.size();
     }
@@ -146,6 +148,7 @@ class ReduceScatterKernel final : public CpuKernel {
 
   const RankPartsAttributes attributes_;
   const CpuContext& context_;
+  const int num_threads_;
   const SharedTensors tensors_;
   std::vector<std::vector<PartStretch>> stretches_;  ///< none of one rank
   std::vector<SentBytes> sends_;
@@ -187,10 +190,10 @@ class AllGatherKernel final : public CpuKernel {
 };
 
 std::unique_ptr<CpuKernel> make_reduce_scatter_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<ReduceScatterKernel>(op, context);
+  return make_exchange(op, std::make_unique<ReduceScatterKernel>(op, context), context);
 }
 std::unique_ptr<CpuKernel> make_all_gather_kernel(const Op& op, CpuContext& context) {
-  return std::make_unique<AllGatherKernel>(op, context);
+  return make_exchange(op, std::make_unique<AllGatherKernel>(op, context), context);
 }
 
 /// What every other rank has of rank 0's parts, which are the largest.

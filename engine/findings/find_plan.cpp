@@ -180,7 +180,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
   findings.shard = experiment.parallel.shard;
-  findings.ranks = find_ranks(request.experiment, data, ranks, compiled.program, target.rates.links);
+  findings.ranks = find_ranks(request.experiment, data, ranks, compiled.program, target.rates);
   findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.tokens_per_sample = tokens_of_sample(asked.data, data);

@@ -129,7 +129,7 @@ std::int64_t RankFindings::size() const {
 double RankFindings::step_seconds() const {
   double slowest = 0;
   for (const RankPlan& plan : plans) slowest = std::max(slowest, plan.compute_seconds);
-  return slowest + communication_seconds.value_or(0);
+  return slowest + waiting_seconds;
 }
 
 std::optional<double> RankFindings::efficiency() const {
@@ -147,7 +147,7 @@ const RankPlan& RankFindings::highest() const {
 }
 
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
-                        const Program& program, const RankLinks& links) {
+                        const Program& program, const MachineRates& rates) {
   RankFindings findings;
   const std::int64_t num_ranks = asked.parallel.data;
   if (num_ranks == 1) return findings;
@@ -177,8 +177,10 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     findings.shards.push_back(plan_shard(asked, shard, data, *targets.front().target));
   const RunSchedule schedule(asked, data);
   findings.communicated_bytes = communicated_bytes(program, schedule);
-  findings.links = links;
-  findings.communication_seconds = update_seconds(program, schedule, links);
+  findings.links = rates.links;
+  findings.communication_seconds = update_seconds(program, schedule, rates.links);
+  if (findings.communication_seconds)
+    findings.waiting_seconds = predict_step_time(program, schedule, rates).communication;
   return findings;
 }
 

@@ -48,10 +48,11 @@ struct RankFindings {
   RankLinks links;
   /// That this takes; nothing where a link is not known, and then no predicted time has it in it.
   std::optional<double> communication_seconds;
+  double waiting_seconds = 0;  ///< of these, those in which ranks do not compute meanwhile
 
   bool fit() const;
   std::int64_t size() const;
-  /// The slowest rank's work, which all wait for, and what they tell each other.
+  /// The slowest rank's work, which all wait for, and the wait for what they tell each other.
   double step_seconds() const;
   /// Of all ranks' time, the share in which they compute; nothing where communication_seconds is not known.
   std::optional<double> efficiency() const;
@@ -60,9 +61,9 @@ struct RankFindings {
 };
 
 /// Plans every rank, as many as there are kinds of them. `asked`: not settled yet; `targets`: of all of its
-/// parallel.data ranks; `program`: of one of them.
+/// parallel.data ranks; `program`: of one of them, whose rates they are.
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
-                        const Program& program, const RankLinks& links);
+                        const Program& program, const MachineRates& rates);
 
 /// Bytes that a rank sends in an update and its micro-batches, and about as many that it receives; 0 where there is one
 /// rank.

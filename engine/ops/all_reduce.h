@@ -20,6 +20,7 @@ struct Op;
 
 struct AllReduceAttributes {
   std::int64_t num_ranks = 1;
+  bool starts = false;  ///< Note [Started exchanges] in finish_exchange.h
   friend bool operator==(const AllReduceAttributes&, const AllReduceAttributes&) = default;
 };
 

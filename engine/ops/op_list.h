@@ -27,6 +27,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/error_statistics.h"
 #include "engine/ops/fill_zero.h"
+#include "engine/ops/finish_exchange.h"
 #include "engine/ops/flatten.h"
 #include "engine/ops/global_avgpool.h"
 #include "engine/ops/glu.h"
@@ -151,6 +152,7 @@
   X(reduce_scatter, RankPartsAttributes)                              \
   X(all_gather, RankPartsAttributes)                                  \
   X(broadcast, BroadcastAttributes)                                   \
+  X(finish_exchange, FinishExchangeAttributes)                        \
   X(offload, OffloadAttributes)                                       \
   X(fetch, OffloadAttributes)
 
@@ -164,6 +166,7 @@ using OpAttributes =
                  PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
                  SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientSquaresAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes>;
+                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes,
+                 FinishExchangeAttributes>;
 
 }  // namespace trainer

@@ -33,6 +33,7 @@ struct RankPartsAttributes {
   std::int64_t num_ranks = 1, rank = 0;
   std::int64_t num_tensors = 0;  ///< whole ones, among the operands
   bool adds = false;             ///< reduce_scatter: to what the parts hold
+  bool starts = false;           ///< Note [Started exchanges] in finish_exchange.h
   friend bool operator==(const RankPartsAttributes&, const RankPartsAttributes&) = default;
 };
 

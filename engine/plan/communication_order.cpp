@@ -14,7 +14,7 @@ class OrderHash {
 
   void add(const Routine& routine) {
     for_each_call(program_, routine, [&](const OpCall& call) {
-      if (definition_of(call.op.kind).role != Role::communication) return;
+      if (!is_exchange(call.op)) return;
       add(static_cast<std::uint64_t>(call.op.kind));
       if (call.op.kind == OpKind::all_gather) return add(call.op.outputs);
       const std::span<const TensorType> inputs = call.op.inputs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "engine/errors.h"
 #include "engine/ops/op_definition.h"
@@ -11,30 +12,71 @@
 namespace trainer {
 namespace {
 
-void add(const Program& program, const Routine& routine, double times, const MachineRates& rates, StepTime& time) {
-  for_each_call(program, routine, [&](const OpCall& call) {
-    const double seconds = times * predicted_seconds(program, call, rates);
-    time.seconds += seconds;
-    if (definition_of(call.op.kind).role == Role::communication) time.communication += seconds;
-    switch (call.phase) {
+/// Adds up a step's ops in their order.
+class StepClock {
+ public:
+  StepClock(const Program& program, const MachineRates& rates, StepTime& time)
+      : program_(program), rates_(rates), time_(time) {}
+
+  void add(const Routine& routine, double times) {
+    for_each_call(program_, routine, [&](const OpCall& call) {
+      const bool communicates = definition_of(call.op.kind).role == Role::communication;
+      const double seconds = communicates ? waited(call.op) : predicted_seconds(program_, call, rates_);
+      now_ += seconds;
+      count(call.phase, communicates, times * seconds);
+    });
+  }
+
+ private:
+  /// For that op, once everything in front of it has been done.
+  double waited(const Op& op) {
+    if (op.kind == OpKind::finish_exchange) {
+      const auto num_left = static_cast<std::size_t>(attributes_of<FinishExchangeAttributes>(op).num_left);
+      return wait_for(ends_.size() - std::min(num_left, ends_.size()));
+    }
+    const double seconds = exchange_seconds(exchange_of(op), rates_.links).value_or(0);
+    if (!is_started(op)) return wait_for(ends_.size()) + seconds;
+    ends_.push_back(std::max(now_, last_end_) + seconds);
+    last_end_ = ends_.back();
+    return 0;
+  }
+  /// For the first so many of those on their way.
+  double wait_for(std::size_t count) {
+    if (count == 0) return 0;
+    const double end = ends_[count - 1];
+    ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(count));
+    return std::max(0.0, end - now_);
+  }
+
+  void count(Phase phase, bool communicates, double seconds) {
+    time_.seconds += seconds;
+    if (communicates) time_.communication += seconds;
+    switch (phase) {
       case Phase::forward:
-        time.forward += seconds;
+        time_.forward += seconds;
         break;
       case Phase::recompute:
-        time.recompute += seconds;
+        time_.recompute += seconds;
         break;
       case Phase::backward:
-        time.backward += seconds;
+        time_.backward += seconds;
         break;
       case Phase::update:
-        time.update += seconds;
+        time_.update += seconds;
         break;
       case Phase::load:
       case Phase::eval:
         break;
     }
-  });
-}
+  }
+
+  const Program& program_;
+  const MachineRates& rates_;
+  StepTime& time_;
+  double now_ = 0;           // a routine that repeats itself counts once
+  double last_end_ = 0;      // of the last exchange that was started
+  std::deque<double> ends_;  // of started exchanges that have not been waited for
+};
 
 }  // namespace
 
@@ -72,8 +114,9 @@ double predicted_seconds(const Program& program, const OpCall& call, const Machi
 StepTime predict_step_time(const Program& program, const RunSchedule& schedule, const MachineRates& rates) {
   StepTime time;
   time.seconds = rates.step_seconds;
+  StepClock clock(program, rates, time);
   for_each_first_step_routine(program, schedule,
-                              [&](const Routine& routine, double times) { add(program, routine, times, rates, time); });
+                              [&](const Routine& routine, double times) { clock.add(routine, times); });
   require_internal(std::isfinite(time.seconds) && time.seconds > 0, "a step takes time");
   return time;
 }

@@ -11,7 +11,9 @@ namespace trainer {
 // Note [Cost model]
 // ~~~~~~~~~~~~~~~~~
 // An op takes the longer of its FLOPs over a rate and the bytes of its operands over a bandwidth, and the time of a
-// call; a step is the sum of its ops, since they run one after the other, and what the host adds. The rates are of the
+// call; a step is the sum of its ops, since they run one after the other, and what the host adds. Exchanges that are
+// started run one after the other beside them, and cost what is waited for them: that they take some of the device from
+// what they run beside is left out. The rates are of the
 // machine and the kind of op (engine/plan/machine_rates.h), so whatever all calls of a kind have in common is in them:
 // operands that are read twice or written in place, passes over scratch, the share of a peak that its kernel reaches.
 // What differs between calls of a kind is taken account of where it is more than a few tens of percent: 16 bit, and
@@ -36,7 +38,8 @@ std::int64_t workspace_bytes_of(const Program& program, const OpCall& call);
 struct StepTime {
   double seconds = 0;                                           ///< more than 0
   double forward = 0, backward = 0, recompute = 0, update = 0;  ///< of `seconds`; the rest is the host's
-  double communication = 0;  ///< of `seconds`, counted in the phases, too: waiting for what ranks tell each other
+  double communication = 0;  ///< of `seconds`, counted in the phases, too: waiting for what ranks tell each other,
+                             ///< which may take longer beside what is computed
 };
 
 /// Of the run's first step: its micro-batches are whole, but for an odd last one of an epoch that it spans.

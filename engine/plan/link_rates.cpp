@@ -69,7 +69,7 @@ RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_pe
 
 Exchange exchange_of(const Op& op) {
   Exchange exchange;
-  if (definition_of(op.kind).role != Role::communication) return exchange;
+  if (!is_exchange(op)) return exchange;
   switch (op.kind) {
     case OpKind::all_reduce: {
       const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;

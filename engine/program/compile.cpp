@@ -97,7 +97,6 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
   program.start_averages.name = "start averages";
   program.lend_averages.name = "lend averages";
   append_copies(program, scheduler, program.parameter_buffers, program.refresh, Phase::load);
-  if (sharding.cuts_gradients()) scheduler.share_gradients();
 }
 
 /// Of a field's staging buffer, for the largest batch that the run will meet.
@@ -188,6 +187,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   program.num_ranks = schedule.num_ranks();
   program.rank = schedule.rank();
   Scheduler scheduler(program, device, experiment.memory.in_place);
+  scheduler.set_gradient_sums(gradient_sums(experiment, schedule));
   RecomputeOptions recompute{.checkpointing = &experiment.train.checkpointing,
                              .cheap = experiment.memory.recompute_cheap,
                              .in_place = experiment.memory.in_place,
@@ -284,6 +284,13 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);
   return {std::move(graph), persistent_bytes(program)};
+}
+
+std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers) {
+  std::vector<TensorType> types;
+  types.reserve(buffers.size());
+  for (const BufferId buffer : buffers) types.push_back(program.buffers[static_cast<std::size_t>(buffer)].type);
+  return types;
 }
 
 bool has_parts(const Program& program) {

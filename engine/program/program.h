@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -171,6 +172,9 @@ struct Program {
 
 /// The tensor that a buffer holds, or holds a part of.
 inline const TensorType& whole_type(const Buffer& buffer) { return buffer.part ? buffer.part->whole : buffer.type; }
+
+/// By buffer of the list.
+std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers);
 
 /// Whether ranks share what one of them would hold: then their routines communicate.
 bool has_parts(const Program& program);

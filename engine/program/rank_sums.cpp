@@ -9,13 +9,6 @@
 namespace trainer {
 namespace {
 
-std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers) {
-  std::vector<TensorType> types;
-  types.reserve(buffers.size());
-  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
-  return types;
-}
-
 void append_sum(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
                 std::vector<BufferId> buffers, Phase phase) {
   const std::vector<TensorType> types = types_of(program, buffers);
@@ -29,11 +22,11 @@ std::map<DType, std::vector<BufferId>> by_type(const Program& program, std::span
 }
 
 void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& routine,
-                           std::span<const BufferId> gradients) {
+                           const Scheduler::Gradients& gradients) {
   std::vector<BufferId> filled;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    if (!program.parameters[p].trainable) continue;
-    filled.push_back(gradients[p]);
+    if (!program.parameters[p].trainable || gradients.are_summed[p] != 0) continue;
+    filled.push_back(gradients.wholes[p]);
     routine.instructions.push_back(
         {Instruction::Kind::allocate, filled.back(), program.parameters[p].layer, Phase::backward});
   }
@@ -45,9 +38,31 @@ void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& rout
 
 }  // namespace
 
+namespace {
+
+/// Of gradients that are summed at a time: few where their memory is freed then; where it stays, as many as leave
+/// several buckets, and give more time to bytes than to messages.
+constexpr std::int64_t freed_bucket_bytes = std::int64_t{1} << 20, kept_bucket_bytes = std::int64_t{4} << 20;
+
+}  // namespace
+
+Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule) {
+  const Sharding sharding(experiment);
+  const bool overlaps = experiment.parallel.overlap && schedule.num_ranks() > 1;
+  const std::int64_t asked = experiment.parallel.bucket_size;
+  const bool happens_once = !schedule.accumulates() && !schedule.is_cut_into_parts();
+  return {.in_backward = sharding.cuts_gradients() || (overlaps && happens_once),
+          .keeps_wholes = !sharding.cuts_gradients(),
+          .has_parts = sharding.is_on(),
+          .bucket_bytes = asked > 0                   ? asked
+                          : sharding.cuts_gradients() ? freed_bucket_bytes
+                                                      : kept_bucket_bytes,
+          .starts = overlaps};
+}
+
 void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
                           std::span<const BufferId> gradients) {
-  if (num_ranks == 1) return;
+  if (num_ranks == 1 || gradients.empty()) return;
   for (auto& [type, buffers] : by_type(program, gradients))
     append_sum(program, scheduler, num_ranks, routine, std::move(buffers), Phase::update);
 }
@@ -90,7 +105,7 @@ Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& sche
     const Routine shared = schedule_without_samples(program, scheduler, with_samples, name);
     routine.instructions.insert(routine.instructions.end(), shared.instructions.begin(), shared.instructions.end());
     if (!scheduler.shares_gradients() && !pass.adds)
-      append_zero_gradients(program, scheduler, routine, scheduler.gradients_at(pass.place).wholes);
+      append_zero_gradients(program, scheduler, routine, scheduler.gradients_at(pass.place));
     routine.name = name;
     return routine;
   };

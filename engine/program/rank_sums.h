@@ -24,6 +24,8 @@ namespace trainer {
 // ranks (Note [Batch norm over ranks] in engine/ops/batchnorm2d_over_ranks.h), in the order of rank 0's nodes on every
 // rank.
 
+/// Where a run's gradients are added up.
+Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule);
 /// Sums of gradients over ranks; nothing where there is one.
 void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
                           std::span<const BufferId> gradients);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/ops/op_definition.h"
 #include "engine/program/sharding.h"
+#include "engine/program/started_calls.h"
 
 namespace trainer {
 namespace {
@@ -17,11 +19,16 @@ using Kind = Instruction::Kind;
 class RoutineSchedule {
  public:
   RoutineSchedule(Scheduler& scheduler, Program& program, const Graph& graph, Routine& routine)
-      : scheduler_(scheduler), program_(program), graph_(graph), routine_(routine) {}
+      : scheduler_(scheduler),
+        program_(program),
+        graph_(graph),
+        routine_(routine),
+        started_(program, scheduler, routine) {}
 
   /// `gradients`: the buffers they are kept in; -1 where the first routine makes them.
   void run(Scheduler::Gradients& gradients, const Scheduler::Pass& pass) {
     std::vector<BufferId>& parameter_gradients = gradients.wholes;
+    const bool sums_gradients = scheduler_.gradient_sums().in_backward && graph_.mode == GraphMode::training;
     const bool shares_gradients = scheduler_.shares_gradients() && graph_.mode == GraphMode::training;
     const bool adds_gradients = pass.adds && !shares_gradients;
     bind_given();
@@ -35,7 +42,7 @@ class RoutineSchedule {
     }
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
-    if (shares_gradients) find_buckets();
+    if (sums_gradients) find_buckets();
     if (graph_.mode == GraphMode::training && pass.starts_statistics) {
       scheduler_.append_start_of_statistics(routine_, static_cast<int>(graph_.loss_parts.size()),
                                             graph_.values[graph_.loss_statistics].layer, first_phase);
@@ -59,8 +66,9 @@ class RoutineSchedule {
       release_dead(node, n, phase);
       release_shared(n, phase);
       if (!updates_behind_.empty()) append_updates(updates_behind_[n], parameter_gradients);
-      if (shares_gradients) append_sums(n, gradients, pass.adds);
+      if (sums_gradients) append_sums(n, gradients, pass.adds);
     }
+    if (!graph_.nodes.empty()) started_.finish_all(no_layer, last_phase());
   }
 
   /// The prediction outlives the routine; the buffer that has it is known once it has been scheduled.
@@ -69,6 +77,8 @@ class RoutineSchedule {
 
  private:
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
+
+  Phase last_phase() const { return graph_.mode == GraphMode::training ? Phase::backward : Phase::eval; }
 
   ValueId root(ValueId value) const {
     while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
@@ -110,31 +120,56 @@ class RoutineSchedule {
   /// Nodes that may stand between two that read a gathered value and not gather it twice.
   static constexpr std::size_t most_between = 2;
 
+  /// Values that are gathered for the same node, and on their way to it if that has been started.
+  struct Gather {
+    std::size_t node = 0;
+    std::vector<const Shared*> shared;
+    std::vector<BufferId> wholes;        ///< as `shared`
+    std::optional<std::size_t> started;  ///< the last of its exchanges
+  };
+
   void find_spans() {
     std::vector<Shared*> shared_of(graph_.values.size(), nullptr);
     for (Shared& shared : shared_) shared_of[shared.value] = &shared;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      Gather gather{.node = n, .shared = {}, .wholes = {}, .started = {}};
+      // Where gathers are started, that of this node is behind the node of the last.
+      const std::size_t started_behind = starts_gathers() && !gathers_.empty() ? gathers_.back().node : n;
       for (const ValueId input : graph_.nodes[n].inputs) {
         Shared* const shared = shared_of[root(input)];
         if (shared == nullptr) continue;
-        if (shared->spans.empty() || n > shared->spans.back().second + 1 + most_between)
+        const bool is_there = !shared->spans.empty() && (n <= shared->spans.back().second + 1 + most_between ||
+                                                         started_behind <= shared->spans.back().second);
+        if (!is_there) {
           shared->spans.emplace_back(n, n);
+          gather.shared.push_back(shared);
+        }
         shared->spans.back().second = n;
       }
+      if (!gather.shared.empty()) gathers_.push_back(std::move(gather));
     }
-    gathered_at_.resize(graph_.nodes.size());
     released_behind_.resize(graph_.nodes.size());
     for (Shared& shared : shared_)
-      for (const auto& [first, last] : shared.spans) {
-        gathered_at_[first].push_back(&shared);
-        released_behind_[last].push_back(&shared);
-      }
+      for (const auto& [first, last] : shared.spans) released_behind_[last].push_back(&shared);
   }
 
+  bool starts_gathers() const { return scheduler_.gradient_sums().starts; }
+
+  /// Has what a node reads, and starts to gather what the next one does.
   void gather_shared(std::size_t n, Phase phase) {
-    if (shared_.empty()) return;
+    if (next_gather_ == gathers_.size() || gathers_[next_gather_].node != n) return;
+    Gather& gather = gathers_[next_gather_++];
+    if (gather.wholes.empty()) append_gather(gather, false, phase);
+    if (gather.started) started_.finish(*gather.started, graph_.nodes[n].layer, phase);
+    for (std::size_t i = 0; i < gather.shared.size(); ++i) buffers_[gather.shared[i]->value] = gather.wholes[i];
+    if (starts_gathers() && next_gather_ < gathers_.size()) append_gather(gathers_[next_gather_], true, phase);
+  }
+
+  void append_gather(Gather& gather, bool starts, Phase phase) {
+    const LayerId layer = graph_.nodes[gather.node].layer;
     std::map<DType, std::vector<const Shared*>> by_type;
-    for (const Shared* shared : gathered_at_[n]) by_type[graph_.values[shared->value].type.dtype].push_back(shared);
+    for (const Shared* shared : gather.shared) by_type[graph_.values[shared->value].type.dtype].push_back(shared);
+    gather.shared.clear();
     for (const auto& [type, gathered] : by_type) {
       std::vector<TensorType> types;
       std::vector<BufferId> parts, wholes;
@@ -145,10 +180,14 @@ class RoutineSchedule {
             scheduler_.add_buffer(part.name + ".gathered", part.layer, Category::communication, part.part->whole));
         routine_.instructions.push_back({Kind::allocate, wholes.back(), part.layer, phase});
         if (part.num_bytes > 0) parts.push_back(shared->part);
-        buffers_[shared->value] = wholes.back();
+        gather.shared.push_back(shared);
+        gather.wholes.push_back(wholes.back());
       }
-      scheduler_.append_call(routine_, all_gather_op(types, program_.num_ranks, program_.rank), std::move(parts),
-                             std::move(wholes), graph_.nodes[n].layer, phase);
+      Op op = all_gather_op(types, program_.num_ranks, program_.rank);
+      if (starts)
+        gather.started = started_.start(std::move(op), std::move(parts), std::move(wholes), layer, phase);
+      else
+        scheduler_.append_call(routine_, std::move(op), std::move(parts), std::move(wholes), layer, phase);
     }
   }
 
@@ -172,7 +211,7 @@ class RoutineSchedule {
       if (graph_.parameter_gradients[p] < 0) continue;
       const TensorType& type = graph_.values[graph_.parameter_gradients[p]].type;
       if (buckets_.empty() || type.dtype != bucket_type(buckets_.back()) ||
-          num_bytes + type.num_bytes() > most_bucket_bytes) {
+          num_bytes + type.num_bytes() > scheduler_.gradient_sums().bucket_bytes) {
         buckets_.emplace_back();
         num_bytes = 0;
       }
@@ -181,6 +220,8 @@ class RoutineSchedule {
       buckets_.back().parameters.push_back(static_cast<std::int32_t>(p));
       buckets_.back().behind = ready;
     }
+    // Nothing runs beside the last: where wholes are kept the update does it with the statistics.
+    if (scheduler_.gradient_sums().keeps_wholes && !buckets_.empty()) buckets_.pop_back();
   }
 
   struct Bucket {
@@ -193,21 +234,48 @@ class RoutineSchedule {
 
   /// Of the buckets that are complete behind a node.
   void append_sums(std::size_t n, Scheduler::Gradients& gradients, bool adds) {
+    const Scheduler::GradientSums& sums = scheduler_.gradient_sums();
     for (const Bucket& bucket : buckets_) {
       if (bucket.behind != n) continue;
-      std::vector<BufferId> wholes, parts;
-      for (const std::int32_t p : bucket.parameters) {
-        const Parameter& parameter = graph_.parameters[p];
-        wholes.push_back(gradients.wholes[p]);
-        parts.push_back(gradient_part(gradients, p));
-        if (!adds && parts.back() >= 0)
-          routine_.instructions.push_back({Kind::allocate, parts.back(), parameter.layer, Phase::backward});
+      auto [op, inputs] = sum_of(bucket, gradients, adds);
+      const bool is_last = &bucket == &buckets_.back() && !sums.keeps_wholes;
+      const bool is_started = sums.starts && !is_last;
+      if (is_started) {
+        const std::size_t before = started_.num_started();
+        started_.start(std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
+        // Two buckets at a time are on their way, or as many as there are where their memory is kept anyway.
+        if (!sums.keeps_wholes && last_sum_ > 0) started_.finish(last_sum_ - 1, no_layer, Phase::backward);
+        last_sum_ = before + 1;
+      } else {
+        started_.finish_all(no_layer, Phase::backward);
+        scheduler_.append_call(routine_, std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
       }
-      append_reduce_scatter(program_, scheduler_, routine_, wholes, parts, adds, Phase::backward);
-      for (const std::int32_t p : bucket.parameters)
-        routine_.instructions.push_back(
-            {Kind::release, gradients.wholes[p], graph_.parameters[p].layer, Phase::backward});
+      for (const std::int32_t p : bucket.parameters) {
+        if (sums.keeps_wholes)
+          gradients.are_summed[p] = 1;
+        else if (is_started)
+          started_.release_behind_last(gradients.wholes[p], graph_.parameters[p].layer);
+        else
+          routine_.instructions.push_back(
+              {Kind::release, gradients.wholes[p], graph_.parameters[p].layer, Phase::backward});
+      }
     }
+  }
+
+  /// The op that sums a bucket, and its inputs.
+  std::pair<Op, std::vector<BufferId>> sum_of(const Bucket& bucket, Scheduler::Gradients& gradients, bool adds) {
+    const Scheduler::GradientSums& sums = scheduler_.gradient_sums();
+    std::vector<BufferId> wholes, parts;
+    for (const std::int32_t p : bucket.parameters) wholes.push_back(gradients.wholes[p]);
+    if (!sums.has_parts) return {all_reduce_op(types_of(program_, wholes), program_.num_ranks), wholes};
+    for (const std::int32_t p : bucket.parameters) {
+      if (sums.keeps_wholes && gradients.parts[p] < 0)
+        gradients.parts[p] = part_of(program_, scheduler_, gradients.wholes[p]);
+      parts.push_back(sums.keeps_wholes ? gradients.parts[p] : gradient_part(gradients, p));
+      if (!sums.keeps_wholes && !adds && parts.back() >= 0)
+        routine_.instructions.push_back({Kind::allocate, parts.back(), graph_.parameters[p].layer, Phase::backward});
+    }
+    return reduce_scatter_of(program_, wholes, parts, adds);
   }
 
   BufferId gradient_part(Scheduler::Gradients& gradients, std::int32_t p) {
@@ -355,8 +423,12 @@ class RoutineSchedule {
   std::vector<std::int32_t> gradient_of_;                  // by value: the parameter, or -1
   std::vector<std::vector<std::int32_t>> updates_behind_;  // by node: parameters; empty: all are updated at the end
   std::vector<Shared> shared_;
-  std::vector<std::vector<const Shared*>> gathered_at_, released_behind_;  // by node; empty: nothing is shared
-  std::vector<Bucket> buckets_;                                            // in the order in which they are summed
+  std::vector<std::vector<const Shared*>> released_behind_;  // by node; empty: nothing is shared
+  std::vector<Gather> gathers_;                              // in their order
+  std::size_t next_gather_ = 0;                              // the one that has not been used yet
+  std::vector<Bucket> buckets_;                              // in the order in which they are summed
+  StartedCalls started_;
+  std::size_t last_sum_ = 0;    // 1 + the number of the sum of gradients that was started last
   std::vector<ValueId> taken_;  // inputs whose buffer the current node's outputs took over
 };
 
@@ -369,6 +441,13 @@ BufferId Scheduler::add_buffer(std::string name, LayerId layer, Category categor
 
 void Scheduler::append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
                             LayerId layer, Phase phase) {
+  const BufferId workspace =
+      append_unreleased_call(routine, std::move(op), std::move(inputs), std::move(outputs), layer, phase);
+  if (workspace >= 0) routine.instructions.push_back({Kind::release, workspace, layer, phase});
+}
+
+BufferId Scheduler::append_unreleased_call(Routine& routine, Op op, std::vector<BufferId> inputs,
+                                           std::vector<BufferId> outputs, LayerId layer, Phase phase) {
   const std::int64_t workspace_bytes = device_.workspace_bytes(op);
   BufferId workspace = -1;
   if (workspace_bytes > 0) {
@@ -381,7 +460,7 @@ void Scheduler::append_call(Routine& routine, Op op, std::vector<BufferId> input
   }
   program_.calls.push_back({std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase});
   routine.instructions.push_back({Kind::run, static_cast<std::int32_t>(program_.calls.size() - 1), layer, phase});
-  if (workspace >= 0) routine.instructions.push_back({Kind::release, workspace, layer, phase});
+  return workspace;
 }
 
 void Scheduler::append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase) {
@@ -393,6 +472,7 @@ Routine Scheduler::schedule_training(const Graph& graph, const Pass& pass, std::
   Gradients& gradients = gradients_at(pass.place);
   gradients.wholes.resize(graph.parameters.size(), -1);
   gradients.parts.resize(graph.parameters.size(), -1);
+  gradients.are_summed.resize(graph.parameters.size(), 0);
   Routine routine;
   routine.name = std::move(name);
   routine.batch_size = graph.batch_size;

@@ -30,10 +30,18 @@ class Scheduler {
   /// there and nothing reads the weight any more.
   void update_in_backward(AppendUpdate append_update) { append_update_ = std::move(append_update); }
 
-  /// From here on a training routine sums gradients over ranks, so that this rank keeps its parts of the sums alone:
-  /// Note [Sharded models] in sharding.h.
-  void share_gradients() { shares_gradients_ = true; }
-  bool shares_gradients() const { return shares_gradients_; }
+  /// Where ranks add up gradients, which training routines make.
+  struct GradientSums {
+    bool in_backward = false;  ///< a bucket at a time, but for the last where `keeps_wholes`; else the update does all
+    bool keeps_wholes = true;  ///< until the update; else wholes are released behind the sum of their bucket
+    bool has_parts = false;    ///< this rank has its parts of the sums alone: Note [Sharded models] in sharding.h
+    std::int64_t bucket_bytes = 0;  ///< at most, but for a gradient that has more by itself
+    bool starts = false;            ///< beside what follows: Note [Started exchanges] in engine/ops/finish_exchange.h
+  };
+  void set_gradient_sums(const GradientSums& sums) { sums_ = sums; }
+  const GradientSums& gradient_sums() const { return sums_; }
+  /// Whether this rank keeps its parts of the sums of gradients alone.
+  bool shares_gradients() const { return !sums_.keeps_wholes; }
 
   /// How a training routine takes part in a step.
   struct Pass {
@@ -53,13 +61,18 @@ class Scheduler {
   void append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, LayerId layer,
                    Phase phase);
 
+  /// The same without the workspace's release; -1: it needs none.
+  BufferId append_unreleased_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                                  LayerId layer, Phase phase);
+
   /// Appends what a step begins with.
   void append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase);
 
   /// Of one place, by parameter; -1 until a training routine has been scheduled.
   struct Gradients {
     std::vector<BufferId> wholes;
-    std::vector<BufferId> parts;  ///< where gradients are shared, this rank's parts of their sums; -1: it has none
+    std::vector<BufferId> parts;   ///< where gradients are shared, this rank's parts of their sums; -1: it has none
+    std::vector<char> are_summed;  ///< over ranks, by training routines that keep wholes
     const std::vector<BufferId>& kept(bool are_shared) const { return are_shared ? parts : wholes; }
   };
   Gradients& gradients_at(std::size_t place) {
@@ -77,7 +90,7 @@ class Scheduler {
   const DeviceModel& device_;
   const bool in_place_;
   AppendUpdate append_update_;
-  bool shares_gradients_ = false;
+  GradientSums sums_;
   std::deque<Gradients> gradients_;  ///< by place; references to them stay
 };
 

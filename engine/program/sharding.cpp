@@ -12,12 +12,6 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-std::vector<TensorType> whole_types(const Program& program, std::span<const BufferId> buffers) {
-  std::vector<TensorType> types;
-  for (const BufferId buffer : buffers) types.push_back(program.buffers[buffer].type);
-  return types;
-}
-
 }  // namespace
 
 Sharding::Sharding(const Experiment& experiment)
@@ -53,7 +47,7 @@ void append_gather(Program& program, Scheduler& scheduler, Routine& routine, std
     std::vector<BufferId> parts;
     for (const BufferId whole : buffers)
       if (const BufferId part = part_of(program, scheduler, whole); part >= 0) parts.push_back(part);
-    const Op op = all_gather_op(whole_types(program, buffers), program.num_ranks, program.rank);
+    const Op op = all_gather_op(types_of(program, buffers), program.num_ranks, program.rank);
     scheduler.append_call(routine, op, std::move(parts), std::move(buffers), no_layer, phase);
   }
 }
@@ -76,13 +70,14 @@ void append_copies(Program& program, Scheduler& scheduler, std::span<const Buffe
   if (!gathered.empty()) append_gather(program, scheduler, routine, gathered, phase);
 }
 
-void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
-                           std::span<const BufferId> parts, bool adds, Phase phase) {
-  const Op op = reduce_scatter_op(whole_types(program, wholes), program.num_ranks, program.rank, adds);
-  std::vector<BufferId> inputs(wholes.begin(), wholes.end());
+std::pair<Op, std::vector<BufferId>> reduce_scatter_of(const Program& program, std::span<const BufferId> wholes,
+                                                       std::span<const BufferId> parts, bool adds) {
+  std::pair<Op, std::vector<BufferId>> call;
+  call.first = reduce_scatter_op(types_of(program, wholes), program.num_ranks, program.rank, adds);
+  call.second.assign(wholes.begin(), wholes.end());
   for (const BufferId part : parts)
-    if (part >= 0) inputs.push_back(part);
-  scheduler.append_call(routine, op, std::move(inputs), {}, no_layer, phase);
+    if (part >= 0) call.second.push_back(part);
+  return call;
 }
 
 namespace {
@@ -103,7 +98,10 @@ struct SharedCalls {
       if (instruction.kind == Kind::release) is_released[index] = 1;
       if (instruction.kind != Kind::run) continue;
       const OpDefinition& definition = definition_of(program.calls[index].op.kind);
-      if (definition.role == Role::communication || definition.needs_no_samples) calls.push_back(program.calls[index]);
+      if (!is_exchange(program.calls[index].op) && !definition.needs_no_samples) continue;
+      calls.push_back(program.calls[index]);
+      // Nothing of this rank runs beside it.
+      calls.back().op = to_its_end(std::move(calls.back().op));
     }
     for (std::size_t i = 0; i < calls.size(); ++i)
       for (const auto* operands : {&calls[i].inputs, &calls[i].outputs})
@@ -138,7 +136,7 @@ Routine schedule_without_samples(Program& program, Scheduler& scheduler, const R
     for (std::size_t operand = 0; operand < call.inputs.size(); ++operand)
       if (allocate(call.inputs[operand]) && reads_input(call.op, operand)) zeros.push_back(call.inputs[operand]);
     if (!zeros.empty()) {
-      const Op fill = fill_zero_op(whole_types(program, zeros));
+      const Op fill = fill_zero_op(types_of(program, zeros));
       scheduler.append_call(routine, fill, std::move(zeros), {}, call.layer, call.phase);
     }
     for (const BufferId output : call.outputs) allocate(output);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "engine/program/schedule.h"
 
@@ -27,9 +29,6 @@ namespace trainer {
 // Each op that communicates is run by all ranks, in one order. It is that of the graph's nodes, and gradients are
 // summed in an order of their own, by descending parameter: both are the same whatever the batch size. A rank without
 // samples runs those ops alone.
-
-/// Of gradients that are summed at a time; one that has more is summed by itself.
-inline constexpr std::int64_t most_bucket_bytes = std::int64_t{1} << 20;
 
 /// Which tensors of a model this rank has a part of.
 class Sharding {
@@ -68,9 +67,10 @@ void append_gather(Program& program, Scheduler& scheduler, Routine& routine, std
 void append_copies(Program& program, Scheduler& scheduler, std::span<const BufferId> sources, Routine& routine,
                    Phase phase);
 
-/// Sums whole gradients so that this rank's parts, of those of which it has one, hold its part of the sums.
-void append_reduce_scatter(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> wholes,
-                           std::span<const BufferId> parts, bool adds, Phase phase);
+/// What sums whole gradients so that this rank's parts, of those of which it has one, hold its part of the sums, and
+/// its inputs.
+std::pair<Op, std::vector<BufferId>> reduce_scatter_of(const Program& program, std::span<const BufferId> wholes,
+                                                       std::span<const BufferId> parts, bool adds);
 
 /// What a rank without samples runs where others run `with_samples`: the ops that communicate, with zeros for what it
 /// would tell of samples, and those that read only what ranks have told (OpDefinition::needs_no_samples). Empty where

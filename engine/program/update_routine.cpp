@@ -211,14 +211,26 @@ void append_loss_scale_update(Program& program, Scheduler& scheduler, const Expe
       {program.loss_statistics, factor, program.loss_scale}, {}, no_layer, Phase::update);
 }
 
+/// Those whose gradients no bucket of the backward pass has summed.
+std::vector<std::int32_t> parameters_to_sum(Scheduler& scheduler, std::span<const std::int32_t> parameters) {
+  std::vector<std::int32_t> left;
+  for (const std::int32_t p : parameters)
+    if (scheduler.gradients_at(0).are_summed[p] == 0) left.push_back(p);
+  return left;
+}
+
 void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   std::vector<BufferId> gradients;
   gradients.reserve(parameters.size());
   for (const std::int32_t p : parameters) gradients.push_back(scheduler.gradient_buffers()[p]);
   append_statistics_sum(program, scheduler, routine, Phase::update);
-  if (!program.part_sums.sums_over_ranks)
-    append_gradient_sums(program, scheduler, experiment.parallel.data, routine, gradients);
+  if (!program.part_sums.sums_over_ranks) {
+    std::vector<BufferId> left;
+    for (const std::int32_t p : parameters_to_sum(scheduler, parameters))
+      left.push_back(scheduler.gradient_buffers()[p]);
+    append_gradient_sums(program, scheduler, experiment.parallel.data, routine, left);
+  }
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
   for (const BufferId gradient : gradients)
@@ -232,7 +244,7 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
 void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine,
                         std::span<const std::int32_t> parameters) {
   std::map<DType, std::vector<std::int32_t>> by_type;
-  for (const std::int32_t p : parameters)
+  for (const std::int32_t p : parameters_to_sum(scheduler, parameters))
     by_type[program.buffers[scheduler.gradient_buffers()[p]].type.dtype].push_back(p);
   for (const auto& [type, of_type] : by_type) {
     std::vector<BufferId> wholes, parts;
@@ -241,8 +253,9 @@ void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine
       parts.push_back(part_of(program, scheduler, wholes.back()));
       scheduler.gradient_parts()[p] = parts.back();
     }
-    if (!program.part_sums.sums_over_ranks)
-      append_reduce_scatter(program, scheduler, routine, wholes, parts, false, Phase::update);
+    if (program.part_sums.sums_over_ranks) continue;
+    auto [op, inputs] = reduce_scatter_of(program, wholes, parts, false);
+    scheduler.append_call(routine, std::move(op), std::move(inputs), {}, no_layer, Phase::update);
   }
 }
 

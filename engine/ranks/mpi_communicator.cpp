@@ -27,7 +27,12 @@ void require_mpi(int result, const char* what) {
 MpiCommunicator::MpiCommunicator(const RankEnvironment& environment, double timeout_seconds)
     : RankCommunicator(environment), calls_(mpi().calls()) {
   int provided = 0, rank_of_mpi = 0, size_of_mpi = 0;
-  require_mpi(calls_.init_thread(nullptr, nullptr, MpiCalls::one_thread, &provided), "MPI_Init_thread");
+  require_mpi(calls_.init_thread(nullptr, nullptr, MpiCalls::one_at_a_time, &provided), "MPI_Init_thread");
+  if (provided < MpiCalls::one_at_a_time)
+    throw DeviceError(
+        fmt::format("{} lets one thread alone call MPI: set parallel.overlap: false and "
+                    "parallel.transport: tcp",
+                    mpi().path()));
   require_mpi(calls_.set_errors(calls_.world, calls_.errors_return), "MPI_Comm_set_errhandler");
   require_mpi(calls_.rank(calls_.world, &rank_of_mpi), "MPI_Comm_rank");
   require_mpi(calls_.size(calls_.world, &size_of_mpi), "MPI_Comm_size");

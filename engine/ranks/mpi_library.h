@@ -43,8 +43,8 @@ struct MpiCalls {
   Type byte = nullptr;
   ompi_errhandler_t* errors_return = nullptr;
 
-  // MPI_THREAD_FUNNELED, MPI_ERR_IN_STATUS, MPI_MAX_LIBRARY_VERSION_STRING.
-  static constexpr int one_thread = 1, error_in_status = 19, longest_version = 256;
+  // MPI_THREAD_SERIALIZED, MPI_ERR_IN_STATUS, MPI_MAX_LIBRARY_VERSION_STRING.
+  static constexpr int one_at_a_time = 2, error_in_status = 19, longest_version = 256;
 };
 
 /// Open MPI, which is loaded where its mpirun has started ranks, and linked nowhere. Stays loaded.

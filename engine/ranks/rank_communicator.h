@@ -20,7 +20,7 @@ struct Traffic {
 };
 
 /// Ranks that have met (Note [Meeting] in rank_meeting.h), whatever carries bytes between them; on one machine they
-/// read each other's memory where the system lets them. One thread calls exchange().
+/// read each other's memory where the system lets them. One thread at a time calls exchange().
 class RankCommunicator : public Communicator {
  public:
   int rank() const final { return environment_.rank; }

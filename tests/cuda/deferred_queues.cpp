@@ -37,7 +37,7 @@ void DeferredQueues::finish_copy_ahead() { run_copies_to(num_copied_ + static_ca
 void DeferredQueues::synchronize() {
   run_kernels_to(num_added());
   finish_copy_ahead();
-  for (const StreamKind stream : {StreamKind::to_host, StreamKind::to_device, StreamKind::branch})
+  for (const StreamKind stream : {StreamKind::to_host, StreamKind::to_device, StreamKind::branch, StreamKind::ranks})
     run_to({stream, stream_of(stream).num_added()});
 }
 

@@ -23,8 +23,7 @@ class DeferredQueues final : public SideStreams {
   explicit DeferredQueues(CopyTiming timing = CopyTiming::late) : timing_(timing) {}
 
   void add(Work work) { kernels_.push_back(std::move(work)); }
-  /// Kernels of the stream beside.
-  void add_to_branch(Work work) { add_to(StreamKind::branch, std::move(work)); }
+  void add_to(StreamKind stream, Work work);
   /// Behind the copies ahead so far; the copies ahead that follow are behind it.
   void begin_pass(Work work);
   void copy_ahead(Work work);
@@ -59,7 +58,6 @@ class DeferredQueues final : public SideStreams {
   void run_kernels_to(std::int64_t count);
   void run_copies_to(std::int64_t count);
   Stream& stream_of(StreamKind stream) { return streams_[static_cast<std::size_t>(stream)]; }
-  void add_to(StreamKind stream, Work work);
   void run_to(const Place& place);
 
   const CopyTiming timing_;

@@ -15,6 +15,7 @@
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/linear_call.h"
 #include "cuda/ops/slot_copies.h"
+#include "cuda/ops/started_exchanges.h"
 #include "cuda/ops/step_places.h"
 #include "engine/device/aligned_memory.h"
 #include "engine/memory/host_source.h"
@@ -63,15 +64,12 @@ class Queue final : public SideStreams {
 
   void add(Work work) {
     if (recorded_ != nullptr) rules_.give(stream_);
-    if (stream_ == StreamKind::branch) {
-      give([work = std::move(work)](DeferredQueues& queues) { queues.add_to_branch(work); });
-    } else {
-      give([work = std::move(work)](DeferredQueues& queues) { queues.add(work); });
-    }
+    give([work = std::move(work), stream = stream_](DeferredQueues& queues) { queues.add_to(stream, work); });
   }
   /// What add() is given from now on.
   void add_on(StreamKind stream) {
     if (stream == StreamKind::branch) require_recorded();
+    if (stream == StreamKind::ranks) require_unrecorded();
     stream_ = stream;
   }
   /// What `queue` adds.
@@ -174,6 +172,7 @@ class EmulatedDevice final : public Device {
     context_.scalars = &scalars_;
     context_.library = &library_;
     context_.slots = &slots_;
+    context_.exchanges = &exchanges_;
     context_.tf32 = tf32;
   }
 
@@ -194,10 +193,11 @@ class EmulatedDevice final : public Device {
     const auto known = kernels_.find(op);
     if (known != kernels_.end()) return *known->second;
     std::unique_ptr<Kernel> kernel = make_kernel_of(op, context_);
-    // Those that carry activations queue what they do themselves.
-    const bool queues_itself = op.kind == OpKind::offload || op.kind == OpKind::fetch;
-    if (definition_of(op.kind).role == Role::communication)
-      kernel = std::make_unique<UnrecordedKernel>(std::move(kernel), queue_);
+    // Those that carry activations, or wait for exchanges, queue what they do themselves.
+    const bool queues_itself =
+        op.kind == OpKind::offload || op.kind == OpKind::fetch || op.kind == OpKind::finish_exchange;
+    if (is_exchange(op))
+      kernel = make_exchange(op, std::make_unique<UnrecordedKernel>(std::move(kernel), queue_), exchanges_);
     else if (!queues_itself)
       kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
     return *kernels_.emplace(op, std::move(kernel)).first->second;
@@ -299,6 +299,7 @@ class EmulatedDevice final : public Device {
   HostSlots slot_memory_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};
   SlotCopies slots_{queue_, slot_memory_};
   Branches branches_{queue_, [this](StreamKind stream) { queue_.add_on(stream); }};
+  StartedExchanges exchanges_{queue_, [this](StreamKind stream) { queue_.add_on(stream); }};
   std::unordered_map<Op, std::unique_ptr<Kernel>, OpHash> kernels_;
 };
 

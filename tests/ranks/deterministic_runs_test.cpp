@@ -9,8 +9,6 @@ using namespace trainer;
 
 namespace {
 
-constexpr const char* all_shards[] = {"none", "optimizer", "gradients", "parameters"};
-
 std::vector<std::string> with_overrides(std::vector<std::string> overrides, const std::vector<std::string>& more) {
   overrides.insert(overrides.end(), more.begin(), more.end());
   return overrides;

@@ -78,6 +78,8 @@ struct RankCase {
   double tolerance = 2e-5;
 };
 
+inline constexpr const char* all_shards[] = {"none", "optimizer", "gradients", "parameters"};
+
 /// Everything but batch norms, whose statistics are of a rank's part by default.
 inline constexpr const char* without_norms = R"(
 name: ranks

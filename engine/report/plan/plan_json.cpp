@@ -99,6 +99,7 @@ Json ranks_of(const PlanFindings& findings) {
   const std::optional<LinkRate> link = slowest_link(ranks.size(), ranks.links);
   return {{"communicated_bytes", ranks.communicated_bytes},
           {"communication_seconds", or_null(ranks.communication_seconds)},
+          {"waiting_seconds", ranks.communication_seconds ? Json(ranks.waiting_seconds) : Json(nullptr)},
           {"link", link ? Json(link->name) : Json(nullptr)},
           {"nodes", num_nodes(ranks.size(), ranks.links)},
           {"efficiency", or_null(ranks.efficiency())},

@@ -104,8 +104,12 @@ std::string communication_text(const PlanFindings& findings) {
   const std::string sent = fmt::format("To each update every one of the {} sends {}, and receives as much",
                                        format_number_of(ranks.size(), "rank"), format_bytes(ranks.communicated_bytes));
   if (!ranks.communication_seconds) return fmt::format("{}. {}", sent, sentence_of_no_time(findings));
-  return fmt::format("{}: about {} over {}. Ranks compute for {:.1f} % of a step, and wait for the rest.", sent,
-                     step_time_text(*ranks.communication_seconds), link_text(ranks), 100 * *ranks.efficiency());
+  const double beside = *ranks.communication_seconds - ranks.waiting_seconds;
+  const std::string meanwhile =
+      beside >= 1e-6 ? fmt::format(", {} of that while they compute", step_time_text(beside)) : std::string();
+  return fmt::format("{}: about {} over {}{}. Ranks compute for {:.1f} % of a step, and wait for the rest.", sent,
+                     step_time_text(*ranks.communication_seconds), link_text(ranks), meanwhile,
+                     100 * *ranks.efficiency());
 }
 
 std::string communication_of_stages(std::span<const PlanFindings* const> stages, const Style& style) {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "engine/program/schedule.h"
+
+namespace trainer {
+
+/// Exchanges of one routine that run beside what follows them: Note [Started exchanges] in
+/// engine/ops/finish_exchange.h. What they use lives until they are finished.
+class StartedCalls {
+ public:
+  /// All must outlive it.
+  StartedCalls(Program& program, Scheduler& scheduler, Routine& routine)
+      : program_(program), scheduler_(scheduler), routine_(routine) {}
+
+  /// Appends the start of `op`. The number that finish() takes.
+  std::size_t start(Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, LayerId layer, Phase phase);
+  /// The buffer is released once the last that was started has been finished.
+  void release_behind_last(BufferId buffer, LayerId layer) { calls_.back().released.emplace_back(buffer, layer); }
+  /// Appends the wait for that one and those before it, and what is released behind them; nothing where they have been
+  /// waited for.
+  void finish(std::size_t number, LayerId layer, Phase phase);
+  void finish_all(LayerId layer, Phase phase) {
+    if (!calls_.empty()) finish(calls_.size() - 1, layer, phase);
+  }
+  std::size_t num_started() const { return calls_.size(); }
+
+ private:
+  struct Call {
+    std::vector<BufferId> operands;
+    std::vector<std::pair<BufferId, LayerId>> released;
+  };
+
+  Program& program_;
+  Scheduler& scheduler_;
+  Routine& routine_;
+  std::vector<Call> calls_;
+  std::size_t num_finished_ = 0;
+};
+
+}  // namespace trainer
