@@ -19,7 +19,7 @@ namespace trainer::cuda {
 // ~~~~~~~~~~~~~~~~~~~~
 // Ranks of GPUs meet as those of CPUs do, over TCP, and that connection remains: what they agree on (the next step, an
 // interruption, who has failed) goes over it, and over it NCCL's name for the group is told. Tensors go through NCCL,
-// on the stream of kernels.
+// on the stream of kernels, or beside it where that is but started (cuda/ops/started_exchanges.h).
 //
 // A kernel of NCCL that waits for a rank which is gone waits for ever, and so does the host behind it. So a thread
 // looks at the watch over TCP (Note [A word from every rank] in engine/ranks/rank_watch.h) and at NCCL's own

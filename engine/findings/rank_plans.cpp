@@ -129,7 +129,7 @@ std::int64_t RankFindings::size() const {
 double RankFindings::step_seconds() const {
   double slowest = 0;
   for (const RankPlan& plan : plans) slowest = std::max(slowest, plan.compute_seconds);
-  return slowest + waiting_seconds;
+  return slowest + (communication_seconds ? waiting_seconds : 0);
 }
 
 std::optional<double> RankFindings::efficiency() const {

@@ -20,11 +20,11 @@ namespace {
 using Kind = Instruction::Kind;
 using Ops = std::unordered_set<Op, OpHash>;
 
-/// By buffer, whether it is an op's scratch.
+/// By buffer, whether it is an op's scratch, and not of one that is started.
 std::vector<char> scratch_buffers(const Program& program) {
   std::vector<char> is_scratch(program.buffers.size(), 0);
   for (const OpCall& call : program.calls)
-    if (call.workspace >= 0) is_scratch[call.workspace] = 1;
+    if (call.workspace >= 0 && !is_started(call.op)) is_scratch[call.workspace] = 1;
   return is_scratch;
 }
 
@@ -44,7 +44,7 @@ HighestMoment highest_moment(const Program& program, Visit&& visit) {
     for (const Instruction& instruction : routine.instructions) {
       if (instruction.kind == Kind::run) {
         const OpCall& call = program.calls[instruction.index];
-        if (call.workspace < 0) continue;
+        if (call.workspace < 0 || is_started(call.op)) continue;
         highest.with_scratch =
             std::max(highest.with_scratch, live + round_to_blocks(program.buffers[call.workspace].num_bytes));
         visit(call, live);

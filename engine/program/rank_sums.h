@@ -13,16 +13,18 @@ namespace trainer {
 // Ranks are processes that train one model, each on its part of every batch (Note [Parts of a batch] in
 // engine/batch_part.h). What a rank computes is a program like any other, compiled for the sizes of its own parts; what
 // they tell each other are ops of it (Note [Sums over ranks] in engine/ops/all_reduce.h): before an update the sums of
-// all gradients and of the loss's statistics, behind an evaluation those of its statistics and counts. Since the
+// all gradients and of the loss's statistics, behind an evaluation those of its statistics and counts. Where a step has
+// one micro-batch, gradients are added up while its backward pass goes on, a bucket of parameters at a time, last ones
+// first, as soon as all of it are there (Note [Started exchanges] in engine/ops/finish_exchange.h); nothing of the pass
+// is left beside the last bucket, which the update adds up. Since the
 // gradient of each sample is scaled by the whole step's samples, sums over ranks are what one process computes. All
 // that is decided by numbers (clipping, the loss scale, a loss that is not finite, early stopping, the best checkpoint)
 // is decided behind such a sum, so by all ranks alike. A rank without a sample in a micro-batch adds nothing, and one
 // without any in a step adds zeros.
 //
-// Every rank runs the same sums in the same order: these stand in the routines that do not depend on batch sizes.
-// Within a micro-batch stand those of a shared model (Note [Sharded models] in sharding.h) and of batch norms over all
-// ranks (Note [Batch norm over ranks] in engine/ops/batchnorm2d_over_ranks.h), in the order of rank 0's nodes on every
-// rank.
+// Every rank runs the same sums in the same order: buckets, and their order, follow the parameters alone. Within a
+// micro-batch stand those of a shared model (Note [Sharded models] in sharding.h) and of batch norms over all ranks
+// (Note [Batch norm over ranks] in engine/ops/batchnorm2d_over_ranks.h), in the order of rank 0's nodes on every rank.
 
 /// Where a run's gradients are added up.
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule);

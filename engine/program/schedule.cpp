@@ -441,26 +441,23 @@ BufferId Scheduler::add_buffer(std::string name, LayerId layer, Category categor
 
 void Scheduler::append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
                             LayerId layer, Phase phase) {
-  const BufferId workspace =
-      append_unreleased_call(routine, std::move(op), std::move(inputs), std::move(outputs), layer, phase);
+  const std::int64_t num_bytes = workspace_bytes(op);
+  BufferId workspace = -1;
+  if (num_bytes > 0) {
+    const std::string owner = layer >= 0 ? program_.layers[layer].path : "optimizer";
+    const bool communicates = definition_of(op.kind).role == Role::communication;
+    workspace = add_buffer(owner + "." + std::string(name_of(op.kind)) + ".workspace", layer,
+                           communicates ? Category::communication : Category::workspace, {DType::u8, {num_bytes}});
+    routine.instructions.push_back({Kind::allocate, workspace, layer, phase});
+  }
+  append_run(routine, std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase);
   if (workspace >= 0) routine.instructions.push_back({Kind::release, workspace, layer, phase});
 }
 
-BufferId Scheduler::append_unreleased_call(Routine& routine, Op op, std::vector<BufferId> inputs,
-                                           std::vector<BufferId> outputs, LayerId layer, Phase phase) {
-  const std::int64_t workspace_bytes = device_.workspace_bytes(op);
-  BufferId workspace = -1;
-  if (workspace_bytes > 0) {
-    const std::string owner = layer >= 0 ? program_.layers[layer].path : "optimizer";
-    const bool communicates = definition_of(op.kind).role == Role::communication;
-    workspace =
-        add_buffer(owner + "." + std::string(name_of(op.kind)) + ".workspace", layer,
-                   communicates ? Category::communication : Category::workspace, {DType::u8, {workspace_bytes}});
-    routine.instructions.push_back({Kind::allocate, workspace, layer, phase});
-  }
+void Scheduler::append_run(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                           BufferId workspace, LayerId layer, Phase phase) {
   program_.calls.push_back({std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase});
   routine.instructions.push_back({Kind::run, static_cast<std::int32_t>(program_.calls.size() - 1), layer, phase});
-  return workspace;
 }
 
 void Scheduler::append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase) {

@@ -61,9 +61,10 @@ class Scheduler {
   void append_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, LayerId layer,
                    Phase phase);
 
-  /// The same without the workspace's release; -1: it needs none.
-  BufferId append_unreleased_call(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
-                                  LayerId layer, Phase phase);
+  /// Appends the run alone, with a workspace that is there; -1: it needs none.
+  void append_run(Routine& routine, Op op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                  BufferId workspace, LayerId layer, Phase phase);
+  std::int64_t workspace_bytes(const Op& op) const { return device_.workspace_bytes(op); }
 
   /// Appends what a step begins with.
   void append_start_of_statistics(Routine& routine, int num_terms, LayerId layer, Phase phase);

@@ -16,10 +16,11 @@ namespace trainer {
 //   optimizer    the update sums gradients so that each rank has its part of them (reduce_scatter), updates its parts
 //                of weights, with its parts of state, and gathers the weights (all_gather): together the bytes of
 //                all_reduce
-//   gradients    the sums are made in the backward pass, a bucket of parameters at a time, and whole gradients live
-//   until
-//                then alone; micro-batches behind the first are added to the parts
-//   parameters   weights are gathered in front of the first of a few ops that read them, and released behind the last
+//   gradients    the sums are made in the backward pass of each micro-batch, a bucket of parameters at a time, and
+//                whole gradients live until then alone, those of two buckets at once where sums are started; micro-
+//                batches behind the first are added to the parts
+//   parameters   weights are gathered in front of the first of a few ops that read them, and released behind the last;
+//                where that is started, once the ones in front of them are there, so that two are held at a time
 //
 // Under mixed precision products read 16-bit copies, so f32 masters are cut with the optimizer's state, copies with
 // weights, and copies are what is gathered; averages of weights are cut with the state. What is cut and read all the

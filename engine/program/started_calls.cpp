@@ -7,10 +7,25 @@ std::size_t StartedCalls::start(Op op, std::vector<BufferId> inputs, std::vector
   Call& call = calls_.emplace_back();
   call.operands = inputs;
   call.operands.insert(call.operands.end(), outputs.begin(), outputs.end());
-  const BufferId workspace = scheduler_.append_unreleased_call(routine_, started(std::move(op)), std::move(inputs),
-                                                               std::move(outputs), layer, phase);
-  if (workspace >= 0) release_behind_last(workspace, layer);
+  op = started(std::move(op));
+  const BufferId workspace = workspace_for(op, phase);
+  scheduler_.append_run(routine_, std::move(op), std::move(inputs), std::move(outputs), workspace, layer, phase);
   return calls_.size() - 1;
+}
+
+BufferId StartedCalls::workspace_for(const Op& op, Phase phase) {
+  const std::int64_t num_bytes = scheduler_.workspace_bytes(op);
+  if (num_bytes == 0) return -1;
+  if (workspace_ < 0)
+    workspace_ = scheduler_.add_buffer("ranks.workspace", no_layer, Category::communication, {DType::u8, {num_bytes}});
+  Buffer& buffer = program_.buffers[static_cast<std::size_t>(workspace_)];
+  if (num_bytes > buffer.num_bytes) {
+    buffer.type.shape = {num_bytes};
+    buffer.num_bytes = num_bytes;
+  }
+  if (!std::exchange(has_workspace_, true))
+    routine_.instructions.push_back({Instruction::Kind::allocate, workspace_, no_layer, phase});
+  return workspace_;
 }
 
 void StartedCalls::finish(std::size_t number, LayerId layer, Phase phase) {
@@ -28,6 +43,8 @@ void StartedCalls::finish(std::size_t number, LayerId layer, Phase phase) {
   for (; num_finished_ <= number; ++num_finished_)
     for (const auto& [buffer, of_layer] : calls_[num_finished_].released)
       routine_.instructions.push_back({Instruction::Kind::release, buffer, of_layer, phase});
+  if (num_left == 0 && std::exchange(has_workspace_, false))
+    routine_.instructions.push_back({Instruction::Kind::release, workspace_, no_layer, phase});
 }
 
 }  // namespace trainer

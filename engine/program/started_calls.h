@@ -9,7 +9,8 @@
 namespace trainer {
 
 /// Exchanges of one routine that run beside what follows them: Note [Started exchanges] in
-/// engine/ops/finish_exchange.h. What they use lives until they are finished.
+/// engine/ops/finish_exchange.h. What they use lives until they are finished. Since they run one after the other, they
+/// have one workspace, which is there while any is on its way.
 class StartedCalls {
  public:
   /// All must outlive it.
@@ -34,11 +35,15 @@ class StartedCalls {
     std::vector<std::pair<BufferId, LayerId>> released;
   };
 
+  BufferId workspace_for(const Op& op, Phase phase);
+
   Program& program_;
   Scheduler& scheduler_;
   Routine& routine_;
   std::vector<Call> calls_;
   std::size_t num_finished_ = 0;
+  BufferId workspace_ = -1;  ///< as large as the largest needs
+  bool has_workspace_ = false;
 };
 
 }  // namespace trainer

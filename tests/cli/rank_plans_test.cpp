@@ -112,7 +112,7 @@ TEST_CASE("ranks of different GPUs are each planned as on their own GPU, and all
     computing += own["compute_seconds"].get<double>();
   }
   const nlohmann::json& ranks = mixed["ranks"];
-  const double step = slowest + ranks["communication_seconds"].get<double>();
+  const double step = slowest + ranks["waiting_seconds"].get<double>();
   CHECK(mixed["step_seconds"].get<double>() == Approx(step));
   CHECK(mixed["samples_per_second"].get<double>() == Approx(58 / step));
   CHECK(ranks["efficiency"].get<double>() == Approx(computing / 7 / step));
@@ -203,6 +203,24 @@ TEST_CASE("what ranks of GPUs tell each other takes bytes over the links' rate a
   const double alone = plan_of_rank(two, 0)["compute_seconds"];
   CHECK(ranks["efficiency"].get<double>() ==
         Approx(alone / (alone + ranks["communication_seconds"].get<double>())).epsilon(1e-9));
+  CHECK(ranks["waiting_seconds"].get<double>() == Approx(ranks["communication_seconds"].get<double>()));
+}
+
+TEST_CASE("what ranks of GPUs tell each other beside the backward pass is not waited for") {
+  const PlansFolder folder;
+  const auto ranks_of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {folder.config(), "--gpu", "h100", "--ranks", "2", "parallel.bucket_size=1"});
+    return planned(more);
+  };
+  const nlohmann::json overlapping = ranks_of({}), waiting = ranks_of({"parallel.overlap=false"});
+  const nlohmann::json& ranks = overlapping["ranks"];
+  const double waited = ranks["waiting_seconds"], alone = plan_of_rank(overlapping, 0)["compute_seconds"];
+  CHECK(waited > 0);
+  CHECK(waited < ranks["communication_seconds"].get<double>());
+  CHECK(overlapping["step_seconds"].get<double>() == Approx(alone + waited));
+  CHECK(ranks["efficiency"].get<double>() == Approx(alone / (alone + waited)));
+  CHECK(waiting["ranks"]["waiting_seconds"] == waiting["ranks"]["communication_seconds"]);
+  CHECK(ranks["communicated_bytes"] == waiting["ranks"]["communicated_bytes"]);
 }
 
 TEST_CASE("eight GPUs stand on a machine where parallel.ranks_per_node does not say otherwise") {
@@ -221,7 +239,8 @@ TEST_CASE("eight GPUs stand on a machine where parallel.ranks_per_node does not 
   CHECK(each["communication_seconds"] > one["communication_seconds"]);
   // No figure is made up where none is published.
   const nlohmann::json unknown = ranks_of("t4", {});
-  for (const char* key : {"communication_seconds", "link", "efficiency"}) CHECK(unknown[key].is_null());
+  for (const char* key : {"communication_seconds", "waiting_seconds", "link", "efficiency"})
+    CHECK(unknown[key].is_null());
   CHECK(ranks_of("t4", {"parallel.ranks_per_node=16"})["link"] == "PCIe");
   const ProcessResult told = run_trainer({"plan", folder.config(), "--gpu", "t4", "--ranks", "16"});
   CHECK_THAT(unwrapped(told.out),
@@ -231,7 +250,8 @@ TEST_CASE("eight GPUs stand on a machine where parallel.ranks_per_node does not 
 TEST_CASE("of ranks on CPUs the time on the wire is not known, and said") {
   const PlansFolder folder;
   const nlohmann::json plan = planned({folder.config(), "device.type=cpu", "--ranks", "4"});
-  for (const char* key : {"communication_seconds", "link", "efficiency"}) CHECK(plan["ranks"][key].is_null());
+  for (const char* key : {"communication_seconds", "waiting_seconds", "link", "efficiency"})
+    CHECK(plan["ranks"][key].is_null());
   CHECK(plan["ranks"]["nodes"] == 1);
   CHECK(plan["step_seconds"] == plan_of_rank(plan, 0)["compute_seconds"]);
   const ProcessResult told = run_trainer({"plan", folder.config(), "device.type=cpu", "--ranks", "4"});

@@ -64,6 +64,27 @@ TEST_CASE("ranks of GPUs with batch norms over all of them train as one process 
   }
 }
 
+TEST_CASE("ranks of GPUs whose sums overlap train alike, whenever what was started runs") {
+  for (const RankCase& each : rank_cases()) {
+    const OutputFolder folder;
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), each.overrides).front();
+    for (const cuda::CopyTiming timing : {cuda::CopyTiming::late, cuda::CopyTiming::early}) {
+      RankRunOptions on_gpus;
+      on_gpus.make_device = [&] { return cuda::make_emulated_device(false, timing); };
+      for (const char* shard : all_shards) {
+        const bool is_late = timing == cuda::CopyTiming::late;
+        INFO(each.name << ", " << shard << (is_late ? ", late" : ", early"));
+        std::vector<std::string> overrides = each.overrides;
+        overrides.push_back(std::string("parallel.shard=") + shard);
+        overrides.emplace_back("parallel.bucket_size=1");
+        check_against_one(
+            run_ranks(2, each.yaml, folder.path(shard + std::to_string(int{is_late})), overrides, on_gpus), one,
+            each.tolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("what ranks of GPUs do between their sums is replayed, and their sums are not") {
   RankRunOptions on_gpus;
   on_gpus.make_device = [] { return cuda::make_emulated_device(); };

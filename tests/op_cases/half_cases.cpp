@@ -122,6 +122,7 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::reduce_scatter:
     case OpKind::all_gather:
     case OpKind::broadcast:
+    case OpKind::finish_exchange:
     case OpKind::offload:
     case OpKind::fetch:
       return Narrowed::none;

@@ -420,6 +420,7 @@ void append_updates(std::vector<OpCase>& cases) {
   cases.push_back(drawn(reduce_scatter_op(parameters, 1, 0)));
   cases.push_back(drawn(all_gather_op(parameters, 1, 0)));
   cases.push_back(drawn(broadcast_op(parameters, 1)));
+  cases.push_back(drawn(finish_exchange_op(parameters, 0)));
 }
 
 }  // namespace

@@ -110,6 +110,13 @@ std::vector<OpCase> broadcast_cases() {
   return cases;
 }
 
+/// Nothing was started. Of several ranks: tests/ranks/overlap_test.cpp.
+std::vector<OpCase> finish_exchange_cases() {
+  std::vector<OpCase> cases = all_reduce_cases();
+  cases.front().op = finish_exchange_op(parameters(), 0);
+  return cases;
+}
+
 /// Of one rank, whose part is all. Of several: tests/ranks/rank_parts_test.cpp.
 std::vector<OpCase> reduce_scatter_cases() {
   const std::vector<TensorType> types = parameters();

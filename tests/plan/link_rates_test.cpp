@@ -57,7 +57,8 @@ TEST_CASE("a sum of n ranks sends what n - 1 of n slices are, twice; a rank alon
 
 TEST_CASE("of every op that communicates it is known what it sends") {
   for (int kind = 0; kind < num_op_kinds; ++kind) {
-    if (definition_of(static_cast<OpKind>(kind)).role != Role::communication) continue;
+    const auto waits = static_cast<OpKind>(kind) == OpKind::finish_exchange;
+    if (waits || definition_of(static_cast<OpKind>(kind)).role != Role::communication) continue;
     INFO(name_of(static_cast<OpKind>(kind)));
     const std::array tensors = {TensorType{DType::f32, {640}}};
     const std::map<OpKind, Op> ops = {{OpKind::all_reduce, all_reduce_op(tensors, 2)},

@@ -50,7 +50,8 @@ void walk_started(const Program& program, const Routine& routine, StartedWalk& w
     std::set<BufferId> used(call.inputs.begin(), call.inputs.end());
     used.insert(call.outputs.begin(), call.outputs.end());
     if (call.workspace >= 0) used.insert(call.workspace);
-    for (const BufferId buffer : used) require_idle(buffer, "uses");
+    for (const BufferId buffer : used)
+      if (!is_started(call.op) || buffer != call.workspace) require_idle(buffer, "uses");
     if (!is_exchange(call.op) && !on_their_way.empty()) ++walk.num_beside;
     if (is_started(call.op)) {
       ++walk.num_started;
@@ -98,9 +99,9 @@ std::vector<std::string> with(std::vector<std::string> overrides, std::initializ
 
 TEST_CASE("runs whose sums overlap have the bits of those that wait for each, and each rank holds what its plan says") {
   for (const RankCase& each : overlap_cases()) {
-    for (const int num_ranks : {2, 4}) {
-      const OutputFolder folder;
-      for (const char* shard : all_shards) {
+    const OutputFolder folder;
+    for (const char* shard : all_shards) {
+      for (const int num_ranks : {each.yaml == text_model ? 4 : 2}) {
         INFO(each.name << ", " << num_ranks << " ranks, " << shard);
         const std::vector<std::string> overrides = with(each.overrides, {std::string("parallel.shard=") + shard});
         const std::string name = shard;

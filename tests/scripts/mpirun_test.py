@@ -23,6 +23,7 @@ device: {type: cpu, threads: 1}
 data: {type: digits}
 model: {layers: [flatten, {linear: {out: 300}}, relu, {dropout: {p: 0.1}}, {linear: {out: 10}}]}
 optimizer: {type: adamw, lr: 1e-3}
+parallel: {bucket_size: 1}
 train: {batch_size: 50, epochs: null, steps: 40}
 """
 

@@ -27,6 +27,7 @@ device: {type: cpu, threads: 1}
 data: {type: synthetic, shape: [40], classes: 10, samples: 400, validation_samples: 40}
 model: {layers: [{linear: {out: 600}}, relu, {linear: {out: 600}}, relu, {linear: {out: 10}}]}
 optimizer: {type: adamw, lr: 1e-3}
+parallel: {bucket_size: 1}
 train: {batch_size: 40}
 """
 NUM_STEPS = 40

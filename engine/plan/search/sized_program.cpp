@@ -15,6 +15,10 @@ std::optional<std::int64_t> growth(std::int64_t at_low, std::int64_t low, std::i
   return at_low / low;
 }
 
+/// Whether scratch may live around a run of `op` alone: that of what is started is a buffer like any other, and of no
+/// batch size.
+bool may_take_scratch(const Op& op) { return definition_of(op.kind).takes_scratch && !is_started(op); }
+
 int sign(std::int64_t number) { return (number > 0 ? 1 : 0) - (number < 0 ? 1 : 0); }
 
 }  // namespace
@@ -37,7 +41,7 @@ SizedProgram::Side SizedProgram::side_of(const Program& program, std::int64_t ba
   Side side{program, batch_size, std::vector<bool>(program.buffers.size(), false),
             std::vector<std::int32_t>(program.buffers.size(), -1)};
   for (const OpCall& call : program.calls)
-    if (call.workspace >= 0) side.is_workspace[call.workspace] = true;
+    if (call.workspace >= 0 && !is_started(call.op)) side.is_workspace[call.workspace] = true;
   return side;
 }
 
@@ -168,25 +172,24 @@ void SizedProgram::resize_ops(std::int64_t batch_size) {
 }
 
 std::int64_t SizedProgram::workspace(const DeviceModel& device, std::int32_t index) const {
-  return device.workspace_bytes(ops_[index].op);
+  return is_started(ops_[index].op) ? 0 : device.workspace_bytes(ops_[index].op);
 }
 
 const std::vector<std::int64_t>& SizedProgram::most_workspaces(const DeviceModel& device, std::int64_t batch_size) {
   resize_ops(batch_size);
   most_workspaces_.resize(ops_.size());
   for (std::size_t i = 0; i < ops_.size(); ++i)
-    most_workspaces_[i] = definition_of(ops_[i].op.kind).takes_scratch ? device.most_workspace_bytes(ops_[i].op) : 0;
+    most_workspaces_[i] = may_take_scratch(ops_[i].op) ? device.most_workspace_bytes(ops_[i].op) : 0;
   return most_workspaces_;
 }
 
 std::optional<std::int64_t> SizedProgram::scratch_beyond_high(const DeviceModel& device, std::int64_t batch_size) {
   if (most_at_high_.empty())
-    for (const Op& op : high_ops_)
-      most_at_high_.push_back(definition_of(op.kind).takes_scratch ? device.most_workspace_bytes(op) : 0);
+    for (const Op& op : high_ops_) most_at_high_.push_back(may_take_scratch(op) ? device.most_workspace_bytes(op) : 0);
   std::int64_t most_beyond = 0;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     if (most_at_high_[i] == unknown_workspace_bytes) return std::nullopt;
-    if (ops_[i].dimensions.empty() || !definition_of(ops_[i].op.kind).takes_scratch) continue;
+    if (ops_[i].dimensions.empty() || !may_take_scratch(ops_[i].op)) continue;
     resize(ops_[i], batch_size);
     const std::int64_t most = device.most_workspace_bytes(ops_[i].op);
     if (most == unknown_workspace_bytes) return std::nullopt;
@@ -209,7 +212,7 @@ const std::vector<std::int64_t>& SizedProgram::workspaces(const DeviceModel& dev
   workspaces_.resize(ops_.size());
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     if (ops_[i].dimensions.empty() && knows_fixed_) continue;
-    workspaces_[i] = device.workspace_bytes(ops_[i].op);
+    workspaces_[i] = workspace(device, static_cast<std::int32_t>(i));
   }
   knows_fixed_ = true;
   return workspaces_;

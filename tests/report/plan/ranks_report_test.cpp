@@ -37,7 +37,7 @@ PlanFindings findings_of_ranks() {
   findings.samples_per_step = 128;
   findings.ranks.plans = {rank_plan(0, 2, "h100", 4 << 20, 0.001), rank_plan(2, 6, "t4", 6 << 20, 0.003)};
   findings.ranks.communicated_bytes = 3 << 20;
-  findings.ranks.communication_seconds = 0.001;
+  findings.ranks.communication_seconds = findings.ranks.waiting_seconds = 0.001;
   findings.ranks.links.within = {"PCIe", 1e9, 0, 0};
   findings.ranks.links.ranks_per_node = 8;
   return findings;
@@ -87,6 +87,11 @@ TEST_CASE("where the time on the wire is not known, it is said why") {
   CHECK(communication_text(findings) ==
         "To each update every one of the 8 ranks sends 3.00 MiB, and receives as much: about 1 ms over PCIe. Ranks "
         "compute for 62.5 % of a step, and wait for the rest.");
+  findings.ranks.waiting_seconds = 0.0002;
+  CHECK(communication_text(findings) ==
+        "To each update every one of the 8 ranks sends 3.00 MiB, and receives as much: about 1 ms over PCIe, 800 µs of "
+        "that while they compute. Ranks compute for 78.1 % of a step, and wait for the rest.");
+  findings.ranks.waiting_seconds = 0.001;
   findings.ranks.links.ranks_per_node = 4;
   findings.ranks.links.between = {"the network", 1e8, 0, 0};
   CHECK_THAT(communication_text(findings), Contains("about 1 ms over the network, the slowest link of 2 machines. "));

@@ -164,7 +164,8 @@ TEST_CASE(
                                          OpKind::all_reduce,
                                          OpKind::reduce_scatter,
                                          OpKind::all_gather,
-                                         OpKind::broadcast};
+                                         OpKind::broadcast,
+                                         OpKind::finish_exchange};
   for (int i = 0; i < num_op_kinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     INFO(name_of(kind));
