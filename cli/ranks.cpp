@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -12,28 +11,10 @@
 #include "engine/config/load_experiment.h"
 #include "engine/config/stages.h"
 #include "engine/ranks/reach_ranks.h"
+#include "engine/train/agreement.h"
 
 namespace trainer {
 namespace {
-
-/// Rank 0's text, on every rank.
-std::string text_of_first(Communicator& ranks, std::string text) {
-  auto size = static_cast<std::int64_t>(text.size());
-  if (ranks.rank() == 0) {
-    std::vector<SentBytes> sizes, texts;
-    for (int rank = 1; rank < ranks.size(); ++rank) {
-      sizes.push_back({rank, &size, sizeof size});
-      texts.push_back({rank, text.data(), size});
-    }
-    ranks.exchange(sizes, {});
-    ranks.exchange(texts, {});
-    return text;
-  }
-  ranks.exchange({}, std::array{ReceivedBytes{0, &size, sizeof size}});
-  text.assign(static_cast<std::size_t>(size), '\0');
-  ranks.exchange({}, std::array{ReceivedBytes{0, text.data(), size}});
-  return text;
-}
 
 /// "train.batch_size" of two resolved configurations, but what each machine may have its own of.
 std::vector<std::string> different_keys(const std::string& first, const std::string& own) {
@@ -80,11 +61,11 @@ void Ranks::prepare(Experiment& experiment) const {
 void Ranks::meet(const Experiment& experiment) {
   if (!environment_) return;
   communicator_ = reach_ranks(*environment_, experiment.parallel);
-  const std::string version = text_of_first(*communicator_, TRAINER_VERSION);
+  const std::string version = text_of_rank(*communicator_, 0, TRAINER_VERSION);
   if (version != TRAINER_VERSION)
     throw ConfigError(fmt::format("rank 0 runs trainer {}, and rank {} trainer {}", version, rank(), TRAINER_VERSION));
   const std::string own = resolved_json(experiment);
-  const std::string first = text_of_first(*communicator_, own);
+  const std::string first = text_of_rank(*communicator_, 0, own);
   if (const std::vector<std::string> keys = different_keys(first, own); !keys.empty())
     throw ConfigError(fmt::format("rank {} runs another configuration than rank 0: {}", rank(), fmt::join(keys, ", ")));
 }
@@ -112,7 +93,7 @@ bool Ranks::runs_out_behind_another() {
 
 void Ranks::reach(Device& device) {
   if (!communicator_) return;
-  const std::string first = text_of_first(*communicator_, device.kind());
+  const std::string first = text_of_rank(*communicator_, 0, device.kind());
   if (first != device.kind())
     throw ConfigError(fmt::format("rank 0 trains on {}, and rank {} on {}: give all of them one device.type",
                                   name_of_kind(first), rank(), name_of_kind(device.kind())));

@@ -82,7 +82,7 @@ Experiment experiment_of(const EvalArguments& arguments, const std::vector<std::
     throw ConfigError("--stage is of a configuration: a checkpoint is of the stage that it was made in");
   const std::string folder = given.config_path;
   Experiment experiment;
-  if (std::error_code ignored; fs::exists(folder + "/" + model_file, ignored)) {
+  if (holds_weights(folder)) {
     const Checkpoint checkpoint = read_checkpoint(folder);
     experiment = parse_experiment(checkpoint.given_config(), folder, overrides);
   } else if (RunDirectory(folder).holds_run()) {

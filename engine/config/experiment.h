@@ -369,6 +369,7 @@ struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps, or epochs with every_in_epochs ("1ep"); 0: only at the end
   bool every_in_epochs = false;
   std::int64_t keep = 3;  ///< newest checkpoints kept; the best one is kept beside them
+  bool sharded = false;   ///< each rank writes files of its own: Note [Sharded checkpoints]
   Metric best = Metric::loss;
   SourceLocation best_location = {};
 };

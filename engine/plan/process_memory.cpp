@@ -113,6 +113,10 @@ std::int64_t largest_saved_piece(const Program& program) {
   return largest;
 }
 
+std::int64_t checkpoint_writing_bytes(const Experiment& experiment, const Program& program) {
+  return (experiment.checkpoint.sharded && has_parts(program) ? 2 : 1) * largest_saved_piece(program);
+}
+
 namespace {
 
 /// Parameters and the optimizer's state.
@@ -157,7 +161,7 @@ ProcessMemory process_memory(const Experiment& experiment, const Program& progra
   // The last evaluation's, which events share, and the one that is read.
   if (program.metric_counts >= 0)
     add("confusion matrices", 2 * program.buffers[program.metric_counts].type.num_bytes());
-  add("checkpoint writing", largest_saved_piece(program));
+  add("checkpoint writing", checkpoint_writing_bytes(experiment, program));
   // Where the allocator's memory is the host's they are there when activations are not, which are more.
   if (!experiment.stage.empty() && !memory.includes_allocator) add("tensors between stages", handed_bytes(program));
   return memory;
@@ -211,9 +215,11 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   if (!shares_memory(device)) return 0;
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
+  const ParallelConfig& parallel = experiment.parallel;
+  const bool gives_pieces = experiment.checkpoint.sharded && parallel.data > 1 && parallel.shard != Shard::none;
   return kernel_bytes + staged_bytes(counted, data, device) +
          times(num_readers(counted, data, device) + num_target_readers(counted, data), data.most_reader_bytes()) +
-         data.cache_bytes + most_piece_bytes + (dataset_is_loaded ? 0 : data.held_bytes);
+         data.cache_bytes + (gives_pieces ? 2 : 1) * most_piece_bytes + (dataset_is_loaded ? 0 : data.held_bytes);
 }
 
 }  // namespace trainer

@@ -74,6 +74,10 @@ void check_input_memory(const Experiment& experiment, const DataDescription& dat
 /// Bytes of the largest piece (Note [Pieces] in engine/graph/tensor_pieces.h) in which a program's tensors are saved.
 std::int64_t largest_saved_piece(const Program& program);
 
+/// Bytes of the pieces that a rank holds while a checkpoint is written: one, or with checkpoint.sharded, where ranks
+/// hold parts, one more, of which it gives others its part.
+std::int64_t checkpoint_writing_bytes(const Experiment& experiment, const Program& program);
+
 /// The host memory to leave for a process where the device's memory is the host's: of the parts that it does not hold
 /// already those that are known without its program, so not packed operands and offloaded activations, and pieces of
 /// their usual size. `dataset_is_loaded`: the dataset is held already. For an experiment with `batch_size: auto`, as it

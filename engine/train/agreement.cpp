@@ -1,7 +1,10 @@
 #include "engine/train/agreement.h"
 
 #include <array>
+#include <cstring>
 #include <vector>
+
+#include "engine/errors.h"
 
 namespace trainer {
 
@@ -40,6 +43,40 @@ bool all_have(Communicator* ranks, std::uint64_t mine) {
   else
     ranks->exchange({}, std::array{ReceivedBytes{0, &first, sizeof first}});
   return !any_rank(ranks, first != mine);
+}
+
+std::string text_of_rank(Communicator& ranks, int from, std::string text) {
+  auto size = static_cast<std::int64_t>(text.size());
+  if (ranks.rank() == from) {
+    std::vector<SentBytes> sizes, texts;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      if (rank == from) continue;
+      sizes.push_back({rank, &size, sizeof size});
+      texts.push_back({rank, text.data(), size});
+    }
+    ranks.exchange(sizes, {});
+    if (size > 0) ranks.exchange(texts, {});
+    return text;
+  }
+  ranks.exchange({}, std::array{ReceivedBytes{from, &size, sizeof size}});
+  text.assign(static_cast<std::size_t>(size), '\0');
+  if (size > 0) ranks.exchange({}, std::array{ReceivedBytes{from, text.data(), size}});
+  return text;
+}
+
+void fail_together(Communicator* ranks, const std::string& failure) {
+  const std::optional<int> first = first_rank(ranks, !failure.empty());
+  if (!first) return;
+  throw DataError(ranks == nullptr ? failure : text_of_rank(*ranks, *first, failure));
+}
+
+void gather_to_first(Communicator& ranks, const void* mine, std::int64_t num_bytes, void* all) {
+  if (ranks.rank() != 0) return ranks.exchange(std::array{SentBytes{0, mine, num_bytes}}, {});
+  std::memcpy(all, mine, static_cast<std::size_t>(num_bytes));
+  std::vector<ReceivedBytes> receives;
+  for (int rank = 1; rank < ranks.size(); ++rank)
+    receives.push_back({rank, static_cast<std::byte*>(all) + rank * num_bytes, num_bytes});
+  ranks.exchange({}, receives);
 }
 
 }  // namespace trainer

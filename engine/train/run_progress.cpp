@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "engine/plan/process_memory.h"
+#include "engine/train/files/sharded_checkpoint.h"
 
 namespace trainer {
 
@@ -63,28 +64,59 @@ void RunProgress::fill(EndEvent& event) const {
   event.num_warnings = num_warnings;
 }
 
-ProgressSaver::ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version)
-    : directory_(directory), trainer_version_(trainer_version), memory_(largest_saved_piece(program)) {}
+ProgressSaver::ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version,
+                             Communicator* ranks, bool is_sharded)
+    : directory_(directory),
+      trainer_version_(trainer_version),
+      ranks_(ranks),
+      is_sharded_(is_sharded && ranks != nullptr && ranks->size() > 1),
+      memory_(largest_saved_piece(program)) {
+  if (is_sharded_ && has_parts(program)) given_.emplace(largest_saved_piece(program));
+}
 
-std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
-                                 EventSink& events) {
+template <typename Save>
+std::int32_t ProgressSaver::save_and_tell(RunProgress& progress, const Experiment& experiment, EventSink& events,
+                                          const Save& save) {
   const auto begin = std::chrono::steady_clock::now();
   const TrainingState& state = progress.state;
-  events.make_durable();  // a run that resumes from the checkpoint does not tell them again
-  const SavedCheckpoint saved =
-      save_checkpoint(directory_.checkpoints_path(), state, experiment, trainer_version_, tensors, memory_);
+  if (leads()) events.make_durable();  // a run that resumes from the checkpoint does not tell them again
+  const SavedCheckpoint saved = save();
   if (saved.non_finite_parameter >= 0) return saved.non_finite_parameter;
+  progress.note_saved();
+  if (!leads()) return -1;
   save_config(progress);
   directory_.settle(state.step, state.best_value ? state.best_step : -1, experiment.checkpoint.keep);
-  progress.note_saved();
   progress.last_checkpoint = saved.path;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   events.take(CheckpointEvent{.step = state.step, .path = saved.path, .seconds = seconds.count()});
   return -1;
 }
 
+std::int32_t ProgressSaver::save(RunProgress& progress, const Experiment& experiment, Executor& executor,
+                                 EventSink& events) {
+  if (is_sharded_) {
+    const ShardMemory memory{memory_, given_ ? &*given_ : nullptr};
+    return save_and_tell(progress, experiment, events, [&] {
+      return save_sharded_checkpoint(directory_.checkpoints_path(), progress.state, experiment, trainer_version_,
+                                     executor, *ranks_, memory);
+    });
+  }
+  if (leads()) return save_alone(progress, experiment, saved_tensors_of(executor, ranks_), events);
+  give_parts(executor, ranks_, memory_);
+  progress.note_saved();
+  return -1;
+}
+
+std::int32_t ProgressSaver::save_alone(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
+                                       EventSink& events) {
+  return save_and_tell(progress, experiment, events, [&] {
+    return save_checkpoint(directory_.checkpoints_path(), progress.state, experiment, trainer_version_, tensors,
+                           memory_);
+  });
+}
+
 void ProgressSaver::save_config(RunProgress& progress) const {
-  if (progress.wrote_config) return;
+  if (progress.wrote_config || !leads()) return;
   directory_.write_config(progress.config_yaml);
   progress.wrote_config = true;
 }

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/device/communicator.h"
 #include "engine/train/events.h"
+#include "engine/train/executor.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/run_directory.h"
 
@@ -68,22 +70,35 @@ struct RunProgress {
 /// kilobytes: a run that finds no memory left can still be saved.
 class ProgressSaver {
  public:
-  /// For runs of programs with the tensors of `program`. `directory` must outlive it. Throws HostOutOfMemory.
-  ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version);
+  /// For runs of programs with the tensors of `program`. `directory` and `ranks` must outlive it; of ranks (null: there
+  /// is one) each has one. `is_sharded`: they write checkpoints together (Note [Sharded checkpoints] in
+  /// files/sharded_checkpoint.h), else rank 0 does. Throws HostOutOfMemory.
+  ProgressSaver(const Program& program, const RunDirectory& directory, const std::string& trainer_version,
+                Communicator* ranks = nullptr, bool is_sharded = false);
 
-  /// Writes a checkpoint, the events before it first, and tells of it. Where a parameter is not finite nothing is
-  /// saved, and its number is returned; else -1. Throws DataError where the disk refuses.
-  std::int32_t save(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
-                    EventSink& events);
-  /// Writes the configuration, the first time.
+  /// Writes a checkpoint, as all ranks do alike, the events before it first, and tells of it, both on rank 0. Where a
+  /// parameter is not finite nothing is saved, and its number is returned, on a rank that looks; else -1. Throws
+  /// DataError where the disk refuses.
+  std::int32_t save(RunProgress& progress, const Experiment& experiment, Executor& executor, EventSink& events);
+  /// The same by rank 0 alone, of tensors that it can read without the others.
+  std::int32_t save_alone(RunProgress& progress, const Experiment& experiment, const SavedTensors& tensors,
+                          EventSink& events);
+  /// Writes the configuration, the first time, on rank 0.
   void save_config(RunProgress& progress) const;
   /// For pieces of tensors on their way to files, or from them while none is saved.
   PieceMemory& memory() { return memory_; }
 
  private:
+  bool leads() const { return ranks_ == nullptr || ranks_->rank() == 0; }
+  template <typename Save>
+  std::int32_t save_and_tell(RunProgress& progress, const Experiment& experiment, EventSink& events, const Save& save);
+
   const RunDirectory& directory_;
   const std::string trainer_version_;
+  Communicator* const ranks_;
+  const bool is_sharded_;
   PieceMemory memory_;
+  std::optional<PieceMemory> given_;  ///< what other ranks write
 };
 
 }  // namespace trainer

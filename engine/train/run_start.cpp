@@ -39,7 +39,8 @@ bool differ(const std::optional<std::uint32_t>& saved, const std::optional<std::
 
 }  // namespace
 
-RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options) {
+RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options,
+                      Communicator* readers) {
   RunStart start;
   if (!options.resume_from.empty()) {
     std::error_code ignored;
@@ -49,7 +50,7 @@ RunStart choose_start(const RunDirectory& directory, const std::string& config_p
     start.continues_own = is_inside(start.checkpoint->path, directory.path());
     if (start.continues_own && !is_run && !options.overwrite) check_may_go_back(*start.checkpoint, directory);
   } else if (options.resume) {
-    start.checkpoint = directory.newest(options.accept_previous);
+    start.checkpoint = directory.newest(options.accept_previous, readers);
     start.continues_own = true;
   }
   if (start.continues_own) return start;
@@ -100,7 +101,7 @@ RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment&
     throw DataError(
         fmt::format("checkpoint {} was made with other training data: as many samples, but their content has changed "
                     "(CRC-32 {:08x}, now {:08x})\n"
-                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    "To train on from its weights alone: --weights {} output=FOLDER",
                     checkpoint.path, *checkpoint.state.train_crc32, *surroundings.train_crc32, checkpoint.path));
   }
   Experiment given = asked;
@@ -116,7 +117,7 @@ RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment&
   if (!drift.empty()) {
     throw DataError(
         fmt::format("checkpoint {} was made with another configuration; what would change its result: {}\n"
-                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    "To train on from its weights alone: --weights {} output=FOLDER",
                     checkpoint.path, fmt::join(drift, ", "), checkpoint.path));
   }
   return {given, adapted_experiment(checkpoint, given, data.description), checkpoint.state.adapted};

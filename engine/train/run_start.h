@@ -35,8 +35,10 @@ RunSurroundings surroundings_of(const LoadedData& data, const Device& device);
 
 /// Reads the checkpoint that the options ask for. DataError where there is none that can be used, where newer ones of
 /// its run would go unasked, and where the output folder holds another run, the configuration itself, or foreign files
-/// that the run would replace. The folder is this process's (RunLock).
-RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options);
+/// that the run would replace. The folder is this process's (RunLock). `readers`: ranks that all see the output folder
+/// and share reading the newest checkpoint in it; null: each reads all of it.
+RunStart choose_start(const RunDirectory& directory, const std::string& config_path, const TrainingOptions& options,
+                      Communicator* readers = nullptr);
 
 /// A resumed run computes what the first one would have, as it was adapted to (see Note [Adapting a run]). Throws
 /// DataError that names what differs, where something does: a key, or the content of the training data.

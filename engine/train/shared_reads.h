@@ -8,13 +8,13 @@
 
 namespace trainer {
 
-/// Who gets what ranks hold together.
-enum class Receivers : std::uint8_t { first, all };
+/// All ranks get what they hold together.
+inline constexpr int all_receive = -1;
 
 /// Executor::read of bytes of a tensor, also those that other ranks hold. Of a buffer that has a part of its tensor all
-/// ranks call it alike; `to` has room on all of them, and is whole on those that receive. `ranks`: null where there is
-/// one.
+/// ranks call it alike; `to` has room on all of them, and is whole on `receiver`: a rank, or all_receive. `ranks`: null
+/// where there is one.
 void read_shared(Executor& executor, Communicator* ranks, BufferId buffer, std::int64_t offset, std::int64_t num_bytes,
-                 std::byte* to, Receivers receivers);
+                 std::byte* to, int receiver);
 
 }  // namespace trainer

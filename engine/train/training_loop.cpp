@@ -129,29 +129,23 @@ bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
 bool TrainingLoop::save() {
   share_statistics();
   if (saver_ == nullptr) {
-    give_parts(executor_, options_.ranks);
     progress_.note_saved();
     return true;
   }
-  const std::int32_t non_finite = write_checkpoint();
+  const std::int32_t non_finite = saver_->save(progress_, experiment_, executor_, events_);
+  last_finish_ = Clock::now();
   if (non_finite < 0) return true;
   const Parameter& parameter = program_.parameters[static_cast<std::size_t>(non_finite)];
   events_.take(DivergedEvent{state_.step, progress_.last_loss, program_.layer_label(parameter.layer), parameter.name});
   return false;
 }
 
-std::int32_t TrainingLoop::write_checkpoint() {
-  const std::int32_t non_finite =
-      saver_->save(progress_, experiment_, saved_tensors_of(executor_, options_.ranks), events_);
-  last_finish_ = Clock::now();
-  return non_finite;
-}
-
 void TrainingLoop::save_after_failure() {
   executor_.device().synchronize();
   driver_.stop_reading();
   if (has_parts(program_)) return;  // the others do not give what they have
-  if (saver_ != nullptr && state_.step > 0 && !progress_.is_saved()) write_checkpoint();
+  if (saver_ != nullptr && state_.step > 0 && !progress_.is_saved())
+    saver_->save_alone(progress_, experiment_, saved_tensors_of(executor_), events_);
 }
 
 LossStatistics TrainingLoop::read_statistics() {

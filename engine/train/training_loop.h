@@ -44,7 +44,7 @@ class TrainingLoop {
   /// from it.
   RunStatus run();
 
-  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint.
+  /// After ProgramOutOfMemory: saves what was trained since the last checkpoint, on rank 0, where it holds all of it.
   void save_after_failure();
 
   // After the host ran out of memory.
@@ -84,8 +84,6 @@ class TrainingLoop {
   void warn_of_weightless(std::int64_t step);
   bool evaluate();
   bool save();
-  /// Returns the parameter that is not finite, or -1.
-  std::int32_t write_checkpoint();
   bool checkpoint_is_due(std::int64_t number) const;
   bool stops_early() const;
   /// Whether the run is asked to end, as all ranks have agreed.

@@ -28,6 +28,7 @@
 #include "engine/train/files/frozen_weights.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
+#include "engine/train/files/shared_folder.h"
 #include "engine/train/files/weights_loading.h"
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
@@ -459,9 +460,11 @@ class TrainingRun {
                     std::exchange(kept_, {}));
     Executor& executor = session.executor();
     if (saver_stage_ != progress_.state.stage.index) saver_.reset();  // its optimizer may have larger tensors
-    if (!saver_) saver_.emplace(program, directory_, options_.trainer_version);
+    if (!saver_)
+      saver_.emplace(program, directory_, options_.trainer_version, options_.ranks,
+                     stage_->compiled->experiment.checkpoint.sharded);
     saver_stage_ = progress_.state.stage.index;
-    TrainingLoop loop(session, options_, interruption_, events_, progress_, leads() ? &*saver_ : nullptr);
+    TrainingLoop loop(session, options_, interruption_, events_, progress_, &*saver_);
     Outcome outcome;
     std::optional<std::int64_t> refused_capacity;
     try {
@@ -556,7 +559,7 @@ class TrainingRun {
       if (loop != nullptr) return loop->save_after_failure();
       // Those of the stage before are in its checkpoint.
       if (hands_on_ || !held_ || progress_.state.step == 0 || progress_.is_saved()) return;
-      saver_->save(progress_, stage_->compiled->experiment, held_->saved_tensors(), events_);
+      saver_->save_alone(progress_, stage_->compiled->experiment, held_->saved_tensors(), events_);
     } catch (const DataError& disk) {
       end_.error = disk.what();  // the report matters more
     }
@@ -739,6 +742,13 @@ class TrainingRun {
   const Clock::time_point begin_ = Clock::now();
 };
 
+/// In any stage.
+bool has_sharded_checkpoints(const Experiment& experiment) {
+  return experiment.checkpoint.sharded || std::ranges::any_of(experiment.stages, [](const StageConfig& stage) {
+           return stage.experiment->checkpoint.sharded;
+         });
+}
+
 }  // namespace
 
 RunStatus run_training(const Experiment& experiment, LoadedData data, Device& device, const TrainingOptions& options,
@@ -753,7 +763,9 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
     directory.prepare();
   }
   meet_ranks(options.ranks);  // the folder is as it will be found
-  RunStart start = choose_start(directory, experiment.config_path, options);
+  const bool share_folder = options.ranks != nullptr && has_sharded_checkpoints(experiment);
+  if (share_folder) require_shared_folder(directory.path(), *options.ranks);
+  RunStart start = choose_start(directory, experiment.config_path, options, share_folder ? options.ranks : nullptr);
   meet_ranks(options.ranks);  // and all have looked
   if (!leads) {
     start.continues_own = start.replaces_run = false;

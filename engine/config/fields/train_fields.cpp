@@ -206,6 +206,10 @@ void add_checkpoint_fields(Fields& fields) {
   fields.add(harmless, of(checkpoint, &CheckpointConfig::keep, "checkpoint.keep", integer(1),
                           "How many of the newest are kept; the best one is kept beside them")
                            .also_called({"save_total_limit", "max_to_keep"}));
+  fields.add(harmless, of(checkpoint, &CheckpointConfig::sharded, "checkpoint.sharded", boolean(),
+                          "Each of several ranks writes files of its own, at the same time, beside an index as Hugging "
+                          "Face's: the same tensors, each whole in one file; in a folder that all ranks see")
+                           .also_called({"distributed_checkpoint", "shards", "save_sharded", "sharded_state_dict"}));
   fields.add(changes_numbers, of(checkpoint, &CheckpointConfig::best, "checkpoint.best", metric_choices(),
                                  "What makes a checkpoint the best")
                                   .also_called({"metric", "monitor"}));

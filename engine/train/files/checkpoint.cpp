@@ -1,25 +1,29 @@
 #include "engine/train/files/checkpoint.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <vector>
 
-#include "engine/config/load_experiment.h"
 #include "engine/config/text/json_input.h"
-#include "engine/half.h"
 #include "engine/ops/loss_scale.h"
+#include "engine/program/held_parts.h"
+#include "engine/train/agreement.h"
+#include "engine/train/files/checkpoint_writing.h"
 #include "engine/train/files/durable_file.h"
-#include "engine/train/files/float_tensor.h"
 #include "engine/train/files/safetensors.h"
+#include "engine/train/files/safetensors_index.h"
 #include "engine/train/files/training_state_json.h"
+#include "engine/train/files/weight_files.h"
 
 namespace trainer {
 namespace {
@@ -27,53 +31,50 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::string_view format_name = "trainer-checkpoint";
 constexpr const char* optimizer_file = "optimizer.safetensors";
-constexpr const char* state_file = "state.json";
 constexpr std::size_t max_state_bytes = 256 << 20;
 
-/// Writes the buffers to one file, a piece at a time through `memory`; the description for state.json, or the parameter
-/// that is not finite.
-Json write_buffers(const std::string& path, std::span<const SavedTensor> buffers, const SavedTensors::Read& read,
-                   PieceMemory& memory, std::int32_t& non_finite_parameter) {
+/// Writes the buffers to one file, a piece at a time through `memory`; nothing where a parameter is not finite, which
+/// is then told.
+std::optional<CheckpointFile> write_buffers(const std::string& folder, const char* name,
+                                            std::span<const SavedTensor> buffers, const SavedTensors::Read& read,
+                                            PieceMemory& memory, std::int32_t& non_finite_parameter) {
   std::vector<NamedTensor> tensors;
   for (const SavedTensor& saved : buffers) tensors.push_back(saved.tensor);
-  SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
+  SafetensorsWriter writer(fmt::format("{}/{}", folder, name), tensors, {{"format", "pt"}});
   for (const SavedTensor& saved : buffers) {
     for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
       require_internal(piece.kept.num_bytes() <= memory.num_bytes(), "there is room for the largest piece");
       read(saved, piece, memory.data());
-      if (saved.trainable_parameter >= 0 && !all_finite(piece.kept, memory.data())) {
+      if (!may_be_saved(saved, piece, memory.data())) {
         non_finite_parameter = saved.trainable_parameter;
-        return {};
+        return std::nullopt;
       }
       to_file_order(piece.order, piece.kept, memory.data());
       writer.append(memory.data(), piece.kept.num_bytes());
     }
   }
   writer.finish();
-  return {{"bytes", writer.file_bytes()}, {"crc32", fmt::format("{:08x}", writer.checksum())}};
-}
-
-std::string checksum_of(std::string_view text) {
-  return fmt::format("{:08x}", crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size()));
+  return CheckpointFile{name, writer.file_bytes(), writer.checksum()};
 }
 
 DataError changed_file(const std::string& path, std::string_view name) {
   return unusable_checkpoint(path, fmt::format("the contents of {} have changed since they were written", name));
 }
 
-void check_format(const std::string& path, const Json& state) {
-  if (state.value("format", Json()) != format_name)
+/// The version of the format.
+int check_format(const std::string& path, const Json& state) {
+  if (state.value("format", Json()) != checkpoint_format_name)
     throw unusable_checkpoint(path, fmt::format("{} was not written by trainer", state_file));
   const Json version = state.value("format_version", Json());
-  if (version == checkpoint_format_version) return;
-  throw unusable_checkpoint(path, fmt::format("its format has version {}, this trainer reads version {}",
-                                              version.dump(), checkpoint_format_version));
+  for (const int known : {whole_checkpoint_version, sharded_checkpoint_version})
+    if (version == known) return known;
+  throw unusable_checkpoint(path, fmt::format("its format has version {}, this trainer reads versions {} and {}",
+                                              version.dump(), whole_checkpoint_version, sharded_checkpoint_version));
 }
 
 /// Compares a file with what state.json says of it.
-void verify_file(const std::string& checkpoint, const char* name, const JsonInput<Json>& expected) {
+void verify_file(const std::string& checkpoint, const std::string& name, const JsonInput<Json>& expected) {
   const std::string path = fmt::format("{}/{}", checkpoint, name);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) throw unusable_checkpoint(checkpoint, fmt::format("{} is missing", name));
@@ -89,29 +90,55 @@ void verify_file(const std::string& checkpoint, const char* name, const JsonInpu
     throw unusable_checkpoint(checkpoint,
                               fmt::format("{} has {} bytes where {} were written", name, num_bytes, expected_bytes));
   }
-  if (fmt::format("{:08x}", checksum) != expected.at("crc32").text()) {
+  if (checksum_text(static_cast<std::uint32_t>(checksum)) != expected.at("crc32").text()) {
     throw changed_file(checkpoint, name);
   }
 }
 
-/// One of a file's tensors, and whether it is SavedTensor::former.
+/// The files of a list of tensors, and where those of one begin.
+struct ListOfTensors {
+  std::string path;                ///< of the file, or of the index
+  std::vector<std::string> files;  ///< names: of the file, or of the index and all that it names
+};
+
+/// Of a checkpoint of that version, whose index, where it has one, is verified.
+ListOfTensors find_list(const std::string& checkpoint, const char* file, int version,
+                        const JsonInput<Json>& described) {
+  const std::string index = fmt::format("{}.index.json", file);
+  if (version == whole_checkpoint_version || described.find(file))
+    return {fmt::format("{}/{}", checkpoint, file), {file}};
+  // Readers of a model take that before an index.
+  if (std::error_code ignored; fs::exists(fmt::format("{}/{}", checkpoint, file), ignored))
+    throw unusable_checkpoint(checkpoint, fmt::format("{} is not of it: its tensors are in shards", file));
+  ListOfTensors list{fmt::format("{}/{}", checkpoint, index), {index}};
+  verify_file(checkpoint, index, described.at(index));
+  const SafetensorsIndex shards = read_safetensors_index(list.path);
+  list.files.insert(list.files.end(), shards.shards.begin(), shards.shards.end());
+  return list;
+}
+
+/// One of the tensors, and whether it is SavedTensor::former.
 struct FoundTensor {
-  std::size_t position = 0;
+  const WeightTensor* tensor = nullptr;
   bool is_former = false;
 };
 
-FoundTensor find_tensor(const SafetensorsFile& file, const SavedTensor& wanted) {
-  std::ptrdiff_t position = file.find(wanted.tensor.name);
-  const bool is_former = position < 0 && wanted.former;
-  if (is_former) position = file.find(wanted.former->name);
-  if (position < 0) throw DataError(fmt::format("{} has no tensor '{}'", file.path(), wanted.tensor.name));
-  const NamedTensor& found = file.tensors()[static_cast<std::size_t>(position)];
+using TensorsByName = std::map<std::string_view, const WeightTensor*>;
+
+FoundTensor find_tensor(const WeightFiles& files, const TensorsByName& by_name, const SavedTensor& wanted) {
+  auto place = by_name.find(wanted.tensor.name);
+  const bool is_former = place == by_name.end() && wanted.former;
+  if (is_former) place = by_name.find(wanted.former->name);
+  if (place == by_name.end()) throw DataError(fmt::format("{} has no tensor '{}'", files.path(), wanted.tensor.name));
+  const WeightTensor& found = *place->second;
   const TensorType& type = wanted.tensor.type;
-  if (!(found.type == type)) {
-    throw DataError(fmt::format("{}: tensor '{}' is {}, the model's is {}", file.path(), found.name,
-                                found.type.to_string(), type.to_string()));
+  if (found.is_foreign || !(found.type == type)) {
+    throw DataError(fmt::format(
+        "{}: tensor '{}' is {}, the model's is {}", files.files()[found.file].path(), found.name,
+        found.is_foreign ? fmt::format("{} {}", found.dtype, found.type.shape.to_string()) : found.type.to_string(),
+        type.to_string()));
   }
-  return {static_cast<std::size_t>(position), is_former};
+  return {&found, is_former};
 }
 
 std::int64_t largest_piece(std::span<const SavedTensor> buffers) {
@@ -121,50 +148,59 @@ std::int64_t largest_piece(std::span<const SavedTensor> buffers) {
 }
 
 /// Coded anew, which takes it whole.
-void read_former(const SafetensorsFile& file, std::size_t position, const FormerMoment& former, BufferId buffer,
+void read_former(const WeightFiles& files, const WeightTensor& tensor, const FormerMoment& former, BufferId buffer,
                  Executor& executor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(file.tensors()[position].type.num_bytes()));
-  file.read(position, bytes.data());
+  const std::int64_t num_bytes = tensor.type.num_bytes();
+  std::vector<std::byte> bytes(static_cast<std::size_t>(num_bytes));
+  files.read(tensor, 0, num_bytes, bytes.data());
   to_device_order(former, bytes.data());
   executor.write(buffer, bytes.data());
 }
 
-void read_in_pieces(const SafetensorsFile& file, std::size_t position, const SavedTensor& saved, PieceMemory& memory,
+/// Whether this rank has any of it.
+bool holds(const Program& program, BufferId buffer, std::int64_t offset, std::int64_t num_bytes) {
+  const std::optional<TensorPart>& part = program.buffers[buffer].part;
+  return !part || !held_of(*part, program.num_ranks, program.rank, offset, num_bytes).empty();
+}
+
+void read_in_pieces(const WeightFiles& files, const WeightTensor& tensor, const SavedTensor& saved, PieceMemory& memory,
                     Executor& executor) {
   for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
-    file.read(position, piece.offset, piece.kept.num_bytes(), memory.data());
+    const std::int64_t num_bytes = piece.kept.num_bytes();
+    if (!holds(executor.program(), saved.buffer, piece.offset, num_bytes)) continue;
+    files.read(tensor, piece.offset, num_bytes, memory.data());
     to_device_order(piece.order, piece.kept, memory.data());
-    executor.write(saved.buffer, piece.offset, piece.kept.num_bytes(), memory.data());
+    executor.write(saved.buffer, piece.offset, num_bytes, memory.data());
   }
 }
 
-/// Finds the buffers in a file that must hold exactly them.
-std::vector<FoundTensor> find_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers) {
-  std::vector<char> used(file.tensors().size(), 0);
+/// Finds the buffers in files that must hold exactly them.
+std::vector<FoundTensor> find_buffers(const WeightFiles& files, std::span<const SavedTensor> buffers) {
+  TensorsByName by_name;
+  for (const WeightTensor& tensor : files.tensors()) by_name.emplace(tensor.name, &tensor);
+  std::set<const WeightTensor*> used;
   std::vector<FoundTensor> all_found;
-  const auto refuse = [&](const std::string& name) {
-    throw DataError(fmt::format("{} has a tensor '{}' that the model has not", file.path(), name));
-  };
   for (const SavedTensor& saved : buffers) {
-    all_found.push_back(find_tensor(file, saved));
-    used[all_found.back().position] = 1;
+    all_found.push_back(find_tensor(files, by_name, saved));
+    used.insert(all_found.back().tensor);
   }
-  for (std::size_t i = 0; i < used.size(); ++i)
-    if (used[i] == 0) refuse(file.tensors()[i].name);
-  if (!file.foreign().empty()) refuse(file.foreign().front().name);
+  for (const WeightTensor& tensor : files.tensors())
+    if (!used.contains(&tensor))
+      throw DataError(
+          fmt::format("{} has a tensor '{}' that the model has not", files.files()[tensor.file].path(), tensor.name));
   return all_found;
 }
 
 /// Fills the buffers from where they were found.
-void read_buffers(const SafetensorsFile& file, std::span<const SavedTensor> buffers,
+void read_buffers(const WeightFiles& files, std::span<const SavedTensor> buffers,
                   std::span<const FoundTensor> all_found, Executor& executor) {
   PieceMemory memory(largest_piece(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const auto [position, is_former] = all_found[i];
+    const auto [tensor, is_former] = all_found[i];
     if (is_former)
-      read_former(file, position, *buffers[i].former, buffers[i].buffer, executor);
+      read_former(files, *tensor, *buffers[i].former, buffers[i].buffer, executor);
     else
-      read_in_pieces(file, position, buffers[i], memory, executor);
+      read_in_pieces(files, *tensor, buffers[i], memory, executor);
   }
 }
 
@@ -188,24 +224,39 @@ void check_loss_scale(const Checkpoint& checkpoint, Executor& executor) {
   }
 }
 
-/// A folder that is removed unless it was renamed.
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+/// Where each rank of `size` checks every size-th file.
+struct FileShare {
+  std::size_t rank = 0, size = 1;
 };
+
+Checkpoint read_share(const std::string& path, FileShare share) {
+  const std::string state_path = fmt::format("{}/{}", path, state_file);
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) throw unusable_checkpoint(path, "there is no such folder");
+  if (!fs::exists(state_path, ignored)) throw unusable_checkpoint(path, fmt::format("{} is missing", state_file));
+  std::optional<Json> json = parse_json<Json>(read_text_file(state_path, max_state_bytes));
+  if (!json || !json->is_object()) throw unusable_checkpoint(path, fmt::format("{} is not a JSON object", state_file));
+  const int version = check_format(path, *json);
+  try {
+    const JsonInput<Json> state(*json);
+    const std::string stated = state.at("crc32").text();
+    json->erase("crc32");
+    if (checksum_text(checksum_of_text(json->dump())) != stated) throw changed_file(path, state_file);
+    Checkpoint checkpoint{path, read_training_state(state), state.at("config").object().dump()};
+    const JsonInput<Json> described = state.at("files");
+    std::size_t num_files = 0;
+    for (const auto& [file, place] :
+         {std::pair{model_file, &checkpoint.model}, std::pair{optimizer_file, &checkpoint.optimizer}}) {
+      const ListOfTensors list = find_list(path, file, version, described);
+      *place = list.path;
+      for (const std::string& name : list.files)
+        if (num_files++ % share.size == share.rank) verify_file(path, name, described.at(name));
+    }
+    return checkpoint;
+  } catch (const JsonMistake& mistake) {
+    throw unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
+  }
+}
 
 }  // namespace
 
@@ -216,59 +267,45 @@ DataError unusable_checkpoint(const std::string& path, std::string_view why) {
 SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingState& state, const Experiment& experiment,
                                 const std::string& trainer_version, const SavedTensors& tensors,
                                 PieceMemory& memory) try {
-  const std::string name = fmt::format("step-{:08}", state.step);
   make_directories_durably(directory);
-  const TemporaryDirectory temporary(fmt::format("{}/.{}.{}.tmp", directory, name, getpid()));
+  const TemporaryDirectory temporary(unfinished_path(directory, state.step));
   SavedCheckpoint saved;
-
-  Json json = training_state_json(state);
-  json["format"] = format_name;
-  json["format_version"] = checkpoint_format_version;
-  json["trainer_version"] = trainer_version;
-  json["config"] = Json::parse(resolved_json(experiment));
-  json["files"][model_file] = write_buffers(fmt::format("{}/{}", temporary.path(), model_file), tensors.model,
-                                            tensors.read, memory, saved.non_finite_parameter);
-  if (saved.non_finite_parameter >= 0) return saved;
-  json["files"][optimizer_file] = write_buffers(fmt::format("{}/{}", temporary.path(), optimizer_file),
-                                                tensors.optimizer, tensors.read, memory, saved.non_finite_parameter);
-  json["crc32"] = checksum_of(json.dump());
-  write_file_durably(fmt::format("{}/{}", temporary.path(), state_file), json.dump(2) + "\n");
-  sync_directory(temporary.path());
-
-  saved.path = fmt::format("{}/{}", directory, name);
+  std::vector<CheckpointFile> files;
+  for (const auto& [name, buffers] :
+       {std::pair{model_file, &tensors.model}, std::pair{optimizer_file, &tensors.optimizer}}) {
+    std::optional<CheckpointFile> written =
+        write_buffers(temporary.path(), name, *buffers, tensors.read, memory, saved.non_finite_parameter);
+    if (!written) return saved;
+    files.push_back(*std::move(written));
+  }
+  write_description(temporary.path(), whole_checkpoint_version, state, experiment, trainer_version, files);
+  saved.path = path_of_checkpoint(directory, state.step);
   replace_durably(temporary.path(), saved.path);
   return saved;
 } catch (const fs::filesystem_error& error) {
   throw DataError(fmt::format("cannot write a checkpoint under {}: {}", directory, error.code().message()));
 }
 
-Checkpoint read_checkpoint(const std::string& path) {
-  const std::string state_path = fmt::format("{}/{}", path, state_file);
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) throw unusable_checkpoint(path, "there is no such folder");
-  if (!fs::exists(state_path, ignored)) throw unusable_checkpoint(path, fmt::format("{} is missing", state_file));
-  std::optional<Json> json = parse_json<Json>(read_text_file(state_path, max_state_bytes));
-  if (!json || !json->is_object()) throw unusable_checkpoint(path, fmt::format("{} is not a JSON object", state_file));
-  check_format(path, *json);
+Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
+  if (ranks == nullptr) return read_share(path, {});
+  std::optional<Checkpoint> checkpoint;
+  std::string failure;
   try {
-    const JsonInput<Json> state(*json);
-    const std::string stated = state.at("crc32").text();
-    json->erase("crc32");
-    if (checksum_of(json->dump()) != stated) throw changed_file(path, state_file);
-    for (const char* name : {model_file, optimizer_file}) verify_file(path, name, state.at("files").at(name));
-    return {path, read_training_state(state), state.at("config").object().dump()};
-  } catch (const JsonMistake& mistake) {
-    throw unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
+    checkpoint = read_share(path, {static_cast<std::size_t>(ranks->rank()), static_cast<std::size_t>(ranks->size())});
+  } catch (const DataError& error) {
+    failure = error.what();
   }
+  fail_together(ranks, failure);
+  return *std::move(checkpoint);
 }
 
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {
-  const auto restore = [&](const char* name, std::span<const SavedTensor> buffers) {
-    const SafetensorsFile file(fmt::format("{}/{}", checkpoint.path, name));
-    read_buffers(file, buffers, find_buffers(file, buffers), executor);
+  const auto restore = [&](const std::string& path, std::span<const SavedTensor> buffers) {
+    const WeightFiles files(path);
+    read_buffers(files, buffers, find_buffers(files, buffers), executor);
   };
-  restore(model_file, model_tensors(executor.program()));
-  restore(optimizer_file, optimizer_tensors(executor.program()));
+  restore(checkpoint.model, model_tensors(executor.program()));
+  restore(checkpoint.optimizer, optimizer_tensors(executor.program()));
   check_loss_scale(checkpoint, executor);
 }
 

@@ -26,10 +26,11 @@ namespace trainer {
 //                          scale; what is averaged, as it is trained on: "fc.weight.unaveraged"
 //   state.json             everything else, and sizes and CRC-32 of the two files and of itself
 //
+// Several ranks may have written more files in their place: Note [Sharded checkpoints] in sharded_checkpoint.h.
+//
 // It is written under a name that begins with a dot, flushed, and renamed, so a name without a dot is a whole
 // checkpoint. `latest` and `best` beside it are links. What a killed run left behind is removed at the next start.
 
-inline constexpr int checkpoint_format_version = 1;
 inline constexpr const char* model_file = "model.safetensors";
 
 /// Where a run stood when the stage began that it is in.
@@ -69,8 +70,9 @@ struct TrainingState {
 struct Checkpoint {
   std::string path;
   TrainingState state;
-  std::string config_json;  ///< resolved; where the run was adapted, as adapted
-  std::string skipped{};    ///< what was wrong with a newer one that was passed over; empty where none was
+  std::string config_json;           ///< resolved; where the run was adapted, as adapted
+  std::string model{}, optimizer{};  ///< paths of their tensors: a safetensors file, or the index of several
+  std::string skipped{};             ///< what was wrong with a newer one that was passed over; empty where none was
 
   /// As the run was started, whatever it was adapted to.
   const std::string& given_config() const { return state.adapted.empty() ? config_json : state.given_config; }
@@ -92,11 +94,13 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
                                 const std::string& trainer_version, const SavedTensors& tensors, PieceMemory& memory);
 
 /// Reads and checks a checkpoint directory: every value by itself (those that depend on the run: resumed_state.h).
-/// Throws DataError that says what is damaged or foreign.
-Checkpoint read_checkpoint(const std::string& path);
+/// Throws DataError that says what is damaged or foreign. `ranks`, where not null, all see the folder and call it
+/// alike: each compares checksums of its share of the files, and all throw what the lowest has found.
+Checkpoint read_checkpoint(const std::string& path, Communicator* ranks = nullptr);
 
-/// Fills parameters, running statistics and the optimizer's state. Names and shapes must be the program's, all of them,
-/// and the loss scale one that such a run can have. Throws DataError.
+/// Fills parameters, running statistics and the optimizer's state; of what ranks hold parts of, pieces without any of
+/// this rank's are not read. Names and shapes must be the program's, all of them, and the loss scale one that such a
+/// run can have. Throws DataError.
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor);
 
 }  // namespace trainer

@@ -83,7 +83,7 @@ void require_same_networks(const std::string& checkpoint, const std::vector<Froz
     throw DataError(
         fmt::format("checkpoint {} was made with other weights in the frozen network '{}' (CRC-32 {:08x}, now {:08x}): "
                     "its file has changed\n"
-                    "To train on from its weights alone: --weights {}/model.safetensors output=FOLDER",
+                    "To train on from its weights alone: --weights {} output=FOLDER",
                     checkpoint, network.network, before->crc32, network.crc32, checkpoint));
   }
 }

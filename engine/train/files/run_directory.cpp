@@ -166,7 +166,7 @@ std::string RunDirectory::checkpoint_path(std::int64_t step) const {
   return fmt::format("{}/{}", checkpoints_path(), checkpoint_name(step));
 }
 
-Checkpoint RunDirectory::newest(bool accept_previous) const {
+Checkpoint RunDirectory::newest(bool accept_previous, Communicator* ranks) const {
   std::vector<std::int64_t> steps = checkpoint_steps();
   if (steps.empty()) {
     throw DataError(fmt::format("there is no checkpoint under {} to resume from; without --resume the run starts anew",
@@ -177,7 +177,7 @@ Checkpoint RunDirectory::newest(bool accept_previous) const {
     const std::int64_t step = steps.back();
     steps.pop_back();
     try {
-      Checkpoint checkpoint = read_checkpoint(checkpoint_path(step));
+      Checkpoint checkpoint = read_checkpoint(checkpoint_path(step), ranks);
       checkpoint.skipped = problem;
       return checkpoint;
     } catch (const DataError& error) {

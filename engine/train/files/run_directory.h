@@ -55,8 +55,8 @@ class RunDirectory {
   std::vector<std::int64_t> checkpoint_steps() const;
   std::string checkpoint_path(std::int64_t step) const;
   /// The newest checkpoint that can be read. One that is damaged is an error that tells what there is to do, unless
-  /// `accept_previous`: then the next older one is tried. DataError where there is none.
-  Checkpoint newest(bool accept_previous) const;
+  /// `accept_previous`: then the next older one is tried. DataError where there is none. `ranks`: read_checkpoint.
+  Checkpoint newest(bool accept_previous, Communicator* ranks = nullptr) const;
 
   /// After saving `step`: points `latest` at it and `best` at `best_step` (-1: none), and removes all checkpoints but
   /// the newest `keep` and the best. Later ones go too: a run that was taken up at an earlier step has left them

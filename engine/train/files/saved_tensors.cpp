@@ -100,20 +100,19 @@ std::vector<SavedTensor> optimizer_tensors(const Program& program) {
 SavedTensors saved_tensors_of(Executor& executor, Communicator* ranks) {
   return {model_tensors(executor.program()), optimizer_tensors(executor.program()),
           [&executor, ranks](const SavedTensor& saved, const TensorPiece& piece, std::byte* to) {
-            read_shared(executor, ranks, saved.buffer, piece.offset, piece.kept.num_bytes(), to, Receivers::first);
+            read_shared(executor, ranks, saved.buffer, piece.offset, piece.kept.num_bytes(), to, /*receiver=*/0);
           }};
 }
 
-void give_parts(Executor& executor, Communicator* ranks) {
+void give_parts(Executor& executor, Communicator* ranks, PieceMemory& memory) {
   const Program& program = executor.program();
   if (!has_parts(program)) return;
   const SavedTensors tensors = saved_tensors_of(executor, ranks);
-  std::vector<std::byte> memory;
   for (const std::vector<SavedTensor>* list : {&tensors.model, &tensors.optimizer})
     for (const SavedTensor& saved : *list) {
       if (!program.buffers[saved.buffer].part) continue;
       for (const TensorPiece& piece : tensor_pieces(saved.order, saved.kept)) {
-        memory.resize(static_cast<std::size_t>(piece.kept.num_bytes()));
+        require_internal(piece.kept.num_bytes() <= memory.num_bytes(), "there is room for the largest piece");
         tensors.read(saved, piece, memory.data());
       }
     }
@@ -126,7 +125,7 @@ HeldTensors::HeldTensors(Executor& executor, Communicator* ranks)
       Held& held = held_[saved.tensor.name];
       held.kept = saved.kept;
       held.bytes.resize(static_cast<std::size_t>(saved.kept.num_bytes()));
-      read_shared(executor, ranks, saved.buffer, 0, saved.kept.num_bytes(), held.bytes.data(), Receivers::all);
+      read_shared(executor, ranks, saved.buffer, 0, saved.kept.num_bytes(), held.bytes.data(), all_receive);
     }
   }
   const Program& program = executor.program();

@@ -68,8 +68,8 @@ struct SavedTensors {
 /// Those on the device; `executor` must outlive the result. What ranks hold together rank 0 reads, while each of the
 /// others calls give_parts(). `ranks`: null where there is one.
 SavedTensors saved_tensors_of(Executor& executor, Communicator* ranks = nullptr);
-/// Gives rank 0 what it reads of all its saved tensors, in order.
-void give_parts(Executor& executor, Communicator* ranks);
+/// Gives rank 0 what it reads of all its saved tensors, in order, through `memory`.
+void give_parts(Executor& executor, Communicator* ranks, PieceMemory& memory);
 
 /// The tensors of a run in host memory, while no executor holds them.
 class HeldTensors {
