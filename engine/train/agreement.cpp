@@ -67,7 +67,10 @@ std::string text_of_rank(Communicator& ranks, int from, std::string text) {
 void fail_together(Communicator* ranks, const std::string& failure) {
   const std::optional<int> first = first_rank(ranks, !failure.empty());
   if (!first) return;
-  throw DataError(ranks == nullptr ? failure : text_of_rank(*ranks, *first, failure));
+  if (ranks == nullptr) throw DataError(failure);
+  const std::string text = text_of_rank(*ranks, *first, failure);
+  meet_ranks(ranks);  // who throws tells the others that it ends
+  throw DataError(text);
 }
 
 void gather_to_first(Communicator& ranks, const void* mine, std::int64_t num_bytes, void* all) {

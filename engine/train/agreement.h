@@ -27,6 +27,7 @@ bool all_have(Communicator* ranks, std::uint64_t mine);
 std::string text_of_rank(Communicator& ranks, int from, std::string text);
 
 /// Throws DataError on all ranks where something has failed on one, what the lowest says of it; empty: nothing has.
+/// (RankError with the same text on one that hears first that rank 0 ends for it.)
 void fail_together(Communicator* ranks, const std::string& failure);
 
 /// Rank 0 gets as many bytes of each rank, which has them at `mine`, one behind the other at `all`.

@@ -43,6 +43,7 @@ inline void hold_against_plan(const TestRun& run, Device& device, RankRun& resul
 
 struct RankRunOptions {
   bool resume = false;
+  bool accept_previous = false;
   std::int64_t interrupt_after = -1;  ///< a step, of the last rank alone
   std::function<std::unique_ptr<Device>()> make_device = [] { return make_cpu_device(1); };
 };
@@ -57,6 +58,7 @@ inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, co
     run.experiment.parallel.rank = ranks.rank();
     run.options.ranks = num_ranks > 1 ? &ranks : nullptr;
     run.options.resume = options.resume;
+    run.options.accept_previous = options.accept_previous;
     run.events.interruption = &run.interruption;
     if (ranks.rank() + 1 == num_ranks) run.events.interrupt_after = options.interrupt_after;
     const std::unique_ptr<Device> device = options.make_device();
