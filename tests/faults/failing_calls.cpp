@@ -2,7 +2,7 @@
 //
 //   FAILING_KIND    files: calls on files below FAILING_FOLDER · memory: allocations of 64 KiB or more · threads
 //   FAILING_CALL    which of them, from 1, and of threads all after it, as at a limit; 0 or not set: none
-//   FAILING_ERROR   errno of calls on files
+//   FAILING_ERROR   errno of calls on files; 0: the process is killed in their place
 //   FAILING_COUNT   a file to write the number of such calls to at the end
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +45,11 @@ bool fails(Kind of) {
 
 bool is_below(const char* path) { return folder[0] != '\0' && std::strncmp(path, folder, std::strlen(folder)) == 0; }
 
-bool file_fails(const char* path) { return kind == Kind::files && is_below(path) && fails(Kind::files); }
+bool file_fails(const char* path) {
+  const bool is_failing = kind == Kind::files && is_below(path) && fails(Kind::files);
+  if (is_failing && file_error == 0) raise(SIGKILL);
+  return is_failing;
+}
 
 bool file_fails(int file) {
   if (kind != Kind::files) return false;

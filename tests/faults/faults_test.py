@@ -1,14 +1,17 @@
 """What a run leaves behind when one of its calls fails, or when it is killed: whatever it was, the exit code is one that
 the documentation has, the last checkpoint is readable, and going on from it ends with the bits of a run that nothing
-happened to.
+happened to. The same of two ranks that write checkpoints together, of which one fails or is killed at each of its calls.
 
 Environment: TRAINER, the binary; FAILING_CALLS, the library of failing_calls.cpp; FAULTS_SEED, of the kills.
 """
 import errno
+import json
 import os
 import pathlib
 import random
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -136,6 +139,109 @@ class Faults(unittest.TestCase):
                 process.communicate()
                 self.go_on("run")
             shutil.rmtree(self.folder / "run", ignore_errors=True)
+
+
+KILLED = 0
+RANK_SETTINGS = [*SETTINGS, "model.layers=[flatten, linear: {out: 24}, relu, linear: {out: 10}]", "optimizer=adamw",
+                 "checkpoint.sharded=true", "parallel.data=2", "device={type: cpu, threads: 1}"]
+RANK_EXIT_CODES = (*EXIT_CODES, 75, -signal.SIGKILL)
+
+
+class RankFaults(unittest.TestCase):
+    """Two ranks, of one of which a call on files fails or is its last."""
+    shard = "none"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer_rank_faults_"))
+        assert [code for code, _ in cls.run_ranks("whole")] == [0, 0]
+        cls.whole = cls.tensors("whole")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def run_ranks(cls, output, words=(), failing_rank=None, call=0, error=errno.ENOSPC):
+        """Exit codes and what the ranks say."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        processes = []
+        for rank in range(2):
+            failing = {"LD_PRELOAD": os.environ["FAILING_CALLS"], "FAILING_KIND": "files", "FAILING_CALL": str(call),
+                       "FAILING_ERROR": str(error), "FAILING_FOLDER": str(cls.folder / output),
+                       "FAILING_COUNT": str(cls.folder / "count")}
+            environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                           "MASTER_PORT": str(port), **(failing if rank == failing_rank else {})}
+            command = [os.environ["TRAINER"], "run", *RANK_SETTINGS, f"parallel.shard={cls.shard}",
+                       f"output={cls.folder / output}", "--quiet", *words]
+            processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdin=subprocess.DEVNULL,
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+        errors = [process.communicate(timeout=60)[1] for process in processes]
+        return [(process.returncode, error) for process, error in zip(processes, errors)]
+
+    @classmethod
+    def tensors(cls, output):
+        """By name, of the newest checkpoint, through its indexes or of whole files."""
+        newest = cls.folder / output / "checkpoints" / "latest"
+        found = {}
+        for file in newest.glob("*.safetensors"):
+            data = file.read_bytes()
+            end = 8 + int.from_bytes(data[:8], "little")
+            for name, tensor in json.loads(data[8:end]).items():
+                if name == "__metadata__":
+                    continue
+                begin, stop = tensor["data_offsets"]
+                assert name not in found
+                found[name] = (tensor["dtype"], tensor["shape"], data[end + begin:end + stop])
+        return found
+
+    def go_on(self, output):
+        steps = [path for path in (self.folder / output / "checkpoints").glob("step-*")]
+        for code, error in self.run_ranks(output, ["--resume" if steps else "--overwrite"]):
+            self.assertEqual(code, 0, error)
+        self.assertEqual(self.tensors(output), self.whole)
+        left = [path.name for path in (self.folder / output).rglob("*.tmp")] + \
+               [path.name for path in (self.folder / output).glob(".seen*")]
+        self.assertEqual(left, [])
+
+    def check_every_call(self, rank, error, every=1):
+        for code, said in self.run_ranks("counted", failing_rank=rank, error=error):
+            self.assertEqual(code, 0, said)
+        num_calls = int((self.folder / "count").read_text())
+        self.assertGreater(num_calls, 0)
+        told = 0
+        for call in range(1, num_calls + 1, every):
+            with self.subTest(shard=self.shard, rank=rank, call=call, error=error):
+                ends = self.run_ranks("run", failing_rank=rank, call=call, error=error)
+                for code, said in ends:
+                    self.assertIn(code, RANK_EXIT_CODES, said)
+                said = "".join(said for _, said in ends)
+                told += f"rank {rank}: cannot write" in said and "-of-00002.safetensors" in said
+                if [code for code, _ in ends] == [0, 0]:
+                    self.assertEqual(self.tensors("run"), self.whole)
+                else:
+                    self.go_on("run")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+        shutil.rmtree(self.folder / "counted")
+        return told
+
+    def test_a_full_disk_of_rank_0(self):
+        self.assertGreater(self.check_every_call(0, errno.ENOSPC, every=3), 0)
+
+    def test_a_full_disk_of_rank_1(self):
+        self.assertGreater(self.check_every_call(1, errno.ENOSPC), 0)
+
+    def test_rank_0_killed(self):
+        self.check_every_call(0, KILLED, every=3)
+
+    def test_rank_1_killed(self):
+        self.check_every_call(1, KILLED)
+
+
+class SharedRankFaults(RankFaults):
+    shard = "parameters"
 
 
 if __name__ == "__main__":

@@ -23,15 +23,28 @@ std::string with_checksum(std::string_view state) {
   return json.dump();
 }
 
+constexpr std::string_view shards_index = R"({"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})";
+
+bool is_sharded(std::string_view state) {
+  const nlohmann::json json = nlohmann::json::parse(state, nullptr, false);
+  return json.is_object() && json.value("format_version", nlohmann::json()) == 2;
+}
+
 }  // namespace
 
-/// The state.json of a checkpoint whose other files are empty.
+/// The state.json of a checkpoint whose other files are empty, but for indexes, where it is of one that has shards.
 void read_fuzzed_checkpoint(std::string_view input) {
-  static const FuzzedFile state, empty;
-  static const FuzzedFolder folder(
+  static const FuzzedFile state, empty, index;
+  static const FuzzedFolder whole(
       {{"state.json", state.path()}, {"model.safetensors", empty.path()}, {"optimizer.safetensors", empty.path()}});
+  static const FuzzedFolder sharded({{"state.json", state.path()},
+                                     {"model.safetensors.index.json", index.path()},
+                                     {"optimizer.safetensors.index.json", index.path()},
+                                     {"a.safetensors", empty.path()},
+                                     {"b.safetensors", empty.path()}});
   state.write(with_checksum(input));
-  const Checkpoint checkpoint = read_checkpoint(folder.path());
+  index.write(shards_index);
+  const Checkpoint checkpoint = read_checkpoint((is_sharded(input) ? sharded : whole).path());
   (void)find_config_drift(checkpoint.given_config(), checkpoint.config_json);
   (void)saved_batch_size(checkpoint.config_json);
 }
