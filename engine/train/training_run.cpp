@@ -144,7 +144,7 @@ class TrainingRun {
   /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
   RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
     const bool can_train = !later_failure_ && (!failure || change);
-    if (start_.continues_own && can_train) settle_checkpoints();
+    if (leads() && start_.continues_own && can_train) settle_checkpoints();
     emit_start(can_train);
     for (const std::string& warning : warnings_) warn(warning);
     end_.output = directory_.path();
@@ -768,7 +768,7 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
   RunStart start = choose_start(directory, experiment.config_path, options, share_folder ? options.ranks : nullptr);
   meet_ranks(options.ranks);  // and all have looked
   if (!leads) {
-    start.continues_own = start.replaces_run = false;
+    start.replaces_run = false;
     make_directories_durably(folder_of_rank(experiment.output, experiment.parallel.rank));
   }
   // Opened before anything moves: it may be one of the run that is replaced.

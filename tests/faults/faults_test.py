@@ -150,6 +150,7 @@ RANK_EXIT_CODES = (*EXIT_CODES, 75, -signal.SIGKILL)
 class RankFaults(unittest.TestCase):
     """Two ranks, of one of which a call on files fails or is its last."""
     shard = "none"
+    every = 1
 
     @classmethod
     def setUpClass(cls):
@@ -228,20 +229,21 @@ class RankFaults(unittest.TestCase):
         return told
 
     def test_a_full_disk_of_rank_0(self):
-        self.assertGreater(self.check_every_call(0, errno.ENOSPC, every=3), 0)
+        self.assertGreater(self.check_every_call(0, errno.ENOSPC, every=3 * self.every), 0)
 
     def test_a_full_disk_of_rank_1(self):
-        self.assertGreater(self.check_every_call(1, errno.ENOSPC), 0)
+        self.assertGreater(self.check_every_call(1, errno.ENOSPC, every=self.every), 0)
 
     def test_rank_0_killed(self):
-        self.check_every_call(0, KILLED, every=3)
+        self.check_every_call(0, KILLED, every=3 * self.every)
 
     def test_rank_1_killed(self):
-        self.check_every_call(1, KILLED)
+        self.check_every_call(1, KILLED, every=self.every)
 
 
 class SharedRankFaults(RankFaults):
     shard = "parameters"
+    every = 2
 
 
 if __name__ == "__main__":

@@ -189,6 +189,24 @@ TEST_CASE("a run goes on from a sharded checkpoint as from a whole one, with any
   }
 }
 
+TEST_CASE("ranks that resume a run that has ended end with it, whoever writes, and leave it as it is") {
+  for (const char* shard : every_shard) {
+    for (const char* sharded : {"true", "false"}) {
+      INFO(shard << ", sharded: " << sharded);
+      const OutputFolder folder;
+      const std::vector<std::string> overrides = {std::string("parallel.shard=") + shard,
+                                                  std::string("checkpoint.sharded=") + sharded};
+      run_ranks(3, without_norms, folder.path("run"), overrides);
+      const auto written = fs::last_write_time(checkpoint_of(folder, "run", 12));
+      for (const RankRun& run : run_ranks(3, without_norms, folder.path("run"), overrides, {.resume = true})) {
+        CHECK(run.status == RunStatus::done);
+        CHECK(run.steps.empty());
+      }
+      CHECK(fs::last_write_time(checkpoint_of(folder, "run", 12)) == written);
+    }
+  }
+}
+
 TEST_CASE("whoever names a run's or a checkpoint's folder finds the model in its shards") {
   const OutputFolder folder;
   run_ranks(2, without_norms, folder.path("run"), {"checkpoint.sharded=true"});
