@@ -2,6 +2,7 @@
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/ranks/rank_runs.h"
+#include "tests/ranks/saved_checkpoints.h"
 
 // Whole runs of ranks whose devices are emulated GPUs, by NCCL's calls, beside one of one CPU and beside their plans.
 
@@ -112,4 +113,25 @@ TEST_CASE("runs of ranks of GPUs give the same bits again, and go on from a chec
   for (const RankRun& run : run_ranks(2, small_experiment, folder.path("b"), overrides, resumed))
     CHECK(run.status == RunStatus::done);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"}) CHECK(same_file(folder, "a", "b", 16, file));
+}
+
+TEST_CASE("ranks of GPUs write checkpoints together that hold what rank 0 would write, and go on from them") {
+  RankRunOptions on_gpus, stopped, resumed;
+  for (RankRunOptions* options : {&on_gpus, &stopped, &resumed})
+    options->make_device = [] { return cuda::make_emulated_device(); };
+  stopped.interrupt_after = 7;
+  resumed.resume = true;
+  for (const char* shard : {"none", "parameters"}) {
+    INFO(shard);
+    const OutputFolder folder;
+    const std::vector<std::string> overrides = {"memory.moments=8bit", std::string("parallel.shard=") + shard};
+    std::vector<std::string> sharded = overrides;
+    sharded.emplace_back("checkpoint.sharded=true");
+    run_ranks(2, without_norms, folder.path("whole"), overrides, on_gpus);
+    run_ranks(2, without_norms, folder.path("sharded"), sharded, stopped);
+    for (const RankRun& run : run_ranks(2, without_norms, folder.path("sharded"), sharded, resumed))
+      CHECK(run.status == RunStatus::done);
+    const std::string last = "/checkpoints/step-00000012";
+    CHECK(same_tensors(folder.path("whole") + last, folder.path("sharded") + last));
+  }
 }

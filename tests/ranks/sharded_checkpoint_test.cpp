@@ -5,7 +5,6 @@
 #include <zlib.h>
 
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,9 +14,9 @@
 #include "engine/train/files/run_directory.h"
 #include "engine/train/files/shared_folder.h"
 #include "engine/train/files/tensor_shards.h"
-#include "engine/train/files/weight_files.h"
 #include "engine/train/fresh_state.h"
 #include "tests/ranks/rank_runs.h"
+#include "tests/ranks/saved_checkpoints.h"
 
 // Checkpoints that ranks write together, beside those that rank 0 writes.
 
@@ -29,27 +28,8 @@ namespace {
 
 constexpr const char* every_shard[] = {"none", "optimizer", "gradients", "parameters"};
 
-/// Type and bytes of each tensor of a checkpoint's list, whatever files it lies in.
-std::map<std::string, std::string> saved_in(const std::string& checkpoint, const std::string& stem) {
-  const std::string file = checkpoint + "/" + stem + ".safetensors";
-  const WeightFiles files(fs::exists(file) ? file : file + ".index.json");
-  std::map<std::string, std::string> tensors;
-  for (const WeightTensor& tensor : files.tensors()) {
-    std::string bytes(static_cast<std::size_t>(tensor.type.num_bytes()), '\0');
-    files.read(tensor, 0, tensor.type.num_bytes(), bytes.data());
-    tensors[tensor.name] = tensor.type.to_string() + bytes;
-  }
-  return tensors;
-}
-
 std::string checkpoint_of(const OutputFolder& folder, const std::string& run, int step) {
   return RunDirectory(folder.path(run)).checkpoint_path(step);
-}
-
-/// (A comparison of the bytes would print them.)
-bool same_tensors(const std::string& checkpoint, const std::string& other) {
-  return saved_in(checkpoint, "model") == saved_in(other, "model") &&
-         saved_in(checkpoint, "optimizer") == saved_in(other, "optimizer");
 }
 
 std::set<std::string> names_in(const std::string& path) {

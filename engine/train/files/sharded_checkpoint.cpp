@@ -75,6 +75,7 @@ class ShardWriting {
   void write(std::size_t list, const std::vector<SavedTensor>& tensors, const TensorShards& shards) {
     const int own = ranks_.rank();
     std::vector<ShardPieces> files;
+    files.reserve(static_cast<std::size_t>(shards.count));
     for (int shard = 0; shard < shards.count; ++shard) files.emplace_back(tensors, shards, shard);
     const bool writes = own < shards.count;
     if (writes) attempt([&] { open(list, tensors, shards); });
