@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What checkpoint.sharded gains: ranks that write checkpoints together beside ranks of which the first writes them, in turn on
-one machine and one disk, as the event `checkpoint` tells its seconds. Checks that both hold as many bytes of tensors, and that
-plain copies of as many bytes, by one process and by as many as there are ranks, take what they take: what the disk allows.
+one machine and one disk, as the event `checkpoint` tells its seconds. Checks that both hold as many bytes, and times plain files
+of as many, written by one process and by as many as there are ranks: what the disk allows.
 """
 import argparse
 import json
