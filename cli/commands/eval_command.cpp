@@ -138,7 +138,7 @@ Experiment load_for_evaluation(const EvalArguments& arguments) {
         merged_overrides(overrides, overrides_of_data(experiment_of(arguments, overrides).data, arguments.data));
   Experiment experiment = experiment_of(arguments, overrides);
   if (!arguments.weights.empty()) experiment.weights.file = arguments.weights;
-  leave_ranks(experiment);
+  leave_ranks(experiment, /*keeps_parts=*/true);
   if (experiment.weights.file.empty())
     throw ConfigError(fmt::format(
         "{} names no weights to evaluate: give a run's folder in its place, or --weights with a safetensors file, or "

@@ -515,7 +515,14 @@ void set_rank(Experiment& experiment, const ParallelConfig& parallel) {
   set_parallel(experiment, of_rank);
 }
 
-void leave_ranks(Experiment& experiment) { set_parallel(experiment, {}); }
+void leave_ranks(Experiment& experiment, bool keeps_parts) {
+  ParallelConfig alone;
+  if (keeps_parts) {
+    alone.deterministic = experiment.parallel.deterministic;
+    alone.parts = experiment.parallel.parts;
+  }
+  set_parallel(experiment, alone);
+}
 
 const Experiment& last_trained(const Experiment& experiment) {
   return experiment.stages.empty() ? experiment : *experiment.stages.back().experiment;

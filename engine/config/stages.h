@@ -39,8 +39,8 @@ const Experiment& last_trained(const Experiment& experiment);
 Experiment last_trained(Experiment&& experiment);
 /// Makes it, and its stages, those of a rank: of `parallel`, what starts a rank sets.
 void set_rank(Experiment& experiment, const ParallelConfig& parallel);
-/// Makes it, and its stages, those of one process.
-void leave_ranks(Experiment& experiment);
+/// Makes it, and its stages, those of one process, which computes in parts as well where it keeps them.
+void leave_ranks(Experiment& experiment, bool keeps_parts = false);
 /// "head, finetune".
 std::string stage_names(const Experiment& experiment);
 

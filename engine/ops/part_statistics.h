@@ -7,7 +7,8 @@ namespace trainer {
 struct Op;
 
 /// Sums of f64 have an order, too: where a batch is computed in parts (parallel.deterministic), what the loss ops add
-/// up is kept for each part by itself, over batches, and in the end added up as gradients are.
+/// up is kept for each part by itself, over batches, and in the end added up as gradients are. The sums of
+/// error_statistics are as many as those of one term.
 struct PartStatisticsAttributes {
   int num_terms = 1;
   int num_parts = 1;  ///< that are kept, a power of two

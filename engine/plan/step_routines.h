@@ -61,7 +61,7 @@ inline bool joins_without_samples(const Program& program) {
 
 /// What is laid out together for one part of an evaluated batch.
 struct EvaluationPass {
-  std::array<const Routine*, 2> all{};
+  std::array<const Routine*, 3> all{};
   std::size_t count = 0;  ///< 0: this rank has nothing to do
   std::span<const Routine* const> routines() const { return std::span(all).first(count); }
 };
@@ -73,6 +73,8 @@ inline EvaluationPass evaluation_pass(const Program& program, std::int64_t num_s
   pass.all[pass.count++] = &evaluation_of(program, num_samples);
   if (program.part_sums.statistics >= 0)
     pass.all[pass.count++] = &program.part_sums.keep_statistics[static_cast<std::size_t>(index)];
+  if (program.part_sums.counts >= 0)
+    pass.all[pass.count++] = &program.part_sums.keep_counts[static_cast<std::size_t>(index)];
   return pass;
 }
 

@@ -264,7 +264,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     if (!routine.instructions.empty()) program.evaluations.push_back(std::move(routine));
   }
   program.share_statistics = schedule_shared_statistics(program, scheduler, schedule.num_ranks());
-  if (schedule.evaluates()) program.agree_evaluation = schedule_agreement(program, scheduler, schedule.num_ranks());
+  if (schedule.evaluates()) program.agree_evaluation = schedule_agreement(program, scheduler);
   if (experiment.memory.allocator == AllocatorKind::planned) {
     if (experiment.memory.places.batch_size > 0)
       place_as_lent(program, experiment, data, device);

@@ -1,11 +1,14 @@
 #include "engine/program/evaluation_program.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/program/part_sums.h"
 #include "engine/program/placement.h"
+#include "engine/program/rank_sums.h"
 #include "engine/program/run_schedule.h"
 #include "engine/program/schedule.h"
 
@@ -96,22 +99,23 @@ Program compile_evaluation(const Experiment& experiment, const DataDescription& 
   precision.master_weights = false;
   precision.scales_loss = false;
 
+  const std::int64_t whole = schedule.num_whole_eval_batches() > 0 ? schedule.eval_batch_size() : 0;
   // The largest first, which the staged fields are for.
-  std::vector<std::int64_t> batch_sizes;
-  if (schedule.num_whole_eval_batches() > 0) batch_sizes.push_back(schedule.eval_batch_size());
-  if (schedule.odd_eval_batch_size() > 0) batch_sizes.push_back(schedule.odd_eval_batch_size());
-  for (const std::int64_t batch_size : batch_sizes) {
+  for (const std::int64_t batch_size : schedule.pass_sizes(std::array{whole, schedule.odd_eval_batch_size()})) {
+    if (batch_size == 0) break;
     Graph graph = make_evaluation_graph(experiment, data, batch_size, device, precision);
     if (program.layers.empty()) {
       buffers.adopt(graph);
       if (device.copies_ahead()) buffers.add_staging(graph);
+      add_part_statistics(program, scheduler, schedule);
     }
     if (const ValueId prediction = prediction_read_by_loss(graph); keeps_prediction && prediction >= 0)
       buffers.keep(graph, prediction);
-    const bool is_whole = batch_size == schedule.eval_batch_size();
+    const bool is_whole = batch_size == schedule.own_eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
   }
+  program.agree_evaluation = schedule_agreement(program, scheduler);
   if (experiment.memory.allocator == AllocatorKind::planned) place(program);
   return program;
 }

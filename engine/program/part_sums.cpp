@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/ops/error_statistics.h"
+#include "engine/ops/loss_statistics.h"
 #include "engine/ops/part_statistics.h"
 #include "engine/program/rank_sums.h"
 
@@ -18,9 +20,45 @@ std::size_t further_place(const RunSchedule& schedule) {
   return static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(schedule.parts().num_own))) + 1;
 }
 
-PartStatisticsAttributes statistics_attributes(const Program& program) {
-  return {.num_terms = static_cast<int>(program.loss_parts.size()),
+/// Of statistics as long as those of a loss of one term or of several, as error sums are.
+PartStatisticsAttributes attributes_of_sums(const Program& program, BufferId sums) {
+  static_assert(int{num_error_statistics} == int{num_loss_statistics});
+  return {.num_terms = static_cast<int>(program.buffers[sums].type.num_elements() / num_loss_statistics),
           .num_parts = static_cast<int>(program.part_sums.num_own)};
+}
+
+/// Allocates `sums` for each part that this rank takes, and makes a routine that keeps them for each.
+BufferId keep_by_part(Program& program, Scheduler& scheduler, BufferId sums, const char* name, Phase phase,
+                      std::vector<Routine>& routines) {
+  const Buffer summed = program.buffers[sums];
+  PartStatisticsAttributes attributes = attributes_of_sums(program, sums);
+  const BufferId kept = scheduler.add_buffer(summed.name + ".of_parts", summed.layer, summed.category,
+                                             sum_part_statistics_op(attributes).inputs[1]);
+  program.load.instructions.push_back({Kind::allocate, kept, summed.layer, Phase::load});
+  for (attributes.part = 0; attributes.part < attributes.num_parts; ++attributes.part) {
+    Routine routine;
+    routine.name = name;
+    scheduler.append_call(routine, keep_part_statistics_op(attributes), {sums, kept}, {}, summed.layer, phase);
+    routines.push_back(std::move(routine));
+  }
+  return kept;
+}
+
+/// `kept`: the sums by part; −1: batches are not cut.
+void append_sum_of_parts(Program& program, Scheduler& scheduler, Routine& routine, BufferId sums, BufferId kept,
+                         Phase phase) {
+  const auto append_sum_over_ranks = [&](BufferId buffer) {
+    if (program.num_ranks == 1) return;
+    const TensorType type = program.buffers[buffer].type;
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {buffer}, {}, no_layer, phase);
+  };
+  if (kept < 0) return append_sum_over_ranks(sums);
+  // Ranks stand at the leaves of the tree where parts alternate between them, and else at its root.
+  const bool alternates = program.part_sums.alternates;
+  if (alternates) append_sum_over_ranks(kept);
+  scheduler.append_call(routine, sum_part_statistics_op(attributes_of_sums(program, sums)), {sums, kept}, {}, no_layer,
+                        phase);
+  if (!alternates) append_sum_over_ranks(sums);
 }
 
 /// Adds the gradients of one place to those of another, and releases them.
@@ -80,6 +118,7 @@ std::vector<const Routine*> part_sum_routines(const Program& program) {
   const PartSums& sums = program.part_sums;
   std::vector<const Routine*> routines;
   for (const Routine& routine : sums.keep_statistics) routines.push_back(&routine);
+  for (const Routine& routine : sums.keep_counts) routines.push_back(&routine);
   for (const Routine& routine : sums.merges) routines.push_back(&routine);
   for (const Routine* const routine : {&sums.merge_further, &sums.add_further, &sums.sum_first, &sums.sum_further})
     if (!routine->instructions.empty()) routines.push_back(routine);
@@ -106,35 +145,19 @@ void add_part_statistics(Program& program, Scheduler& scheduler, const RunSchedu
   sums.num_own = schedule.parts().num_own;
   sums.alternates = schedule.parts().stride > 1;
   if (!sums.is_on) return;
-  const Buffer statistics = program.buffers[program.loss_statistics];
-  const Op op = sum_part_statistics_op(statistics_attributes(program));
-  sums.statistics =
-      scheduler.add_buffer(statistics.name + ".of_parts", statistics.layer, statistics.category, op.inputs[1]);
-  program.load.instructions.push_back({Kind::allocate, sums.statistics, statistics.layer, Phase::load});
-  for (int part = 0; part < static_cast<int>(sums.num_own); ++part) {
-    Routine routine;
-    routine.name = "keep the loss of a part";
-    PartStatisticsAttributes attributes = statistics_attributes(program);
-    attributes.part = part;
-    scheduler.append_call(routine, keep_part_statistics_op(attributes), {program.loss_statistics, sums.statistics}, {},
-                          statistics.layer, Phase::forward);
-    sums.keep_statistics.push_back(std::move(routine));
-  }
+  sums.statistics = keep_by_part(program, scheduler, program.loss_statistics, "keep the loss of a part", Phase::forward,
+                                 sums.keep_statistics);
+  if (const BufferId counts = program.metric_counts; counts >= 0 && program.buffers[counts].type.dtype == DType::f64)
+    sums.counts = keep_by_part(program, scheduler, counts, "keep the errors of a part", Phase::eval, sums.keep_counts);
 }
 
 void append_statistics_sum(Program& program, Scheduler& scheduler, Routine& routine, Phase phase) {
-  const PartSums& sums = program.part_sums;
-  const auto append_sum_over_ranks = [&](BufferId buffer) {
-    if (program.num_ranks == 1) return;
-    const TensorType type = program.buffers[buffer].type;
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {buffer}, {}, no_layer, phase);
-  };
-  // Ranks stand at the leaves of the tree where parts alternate between them, and else at its root.
-  if (sums.statistics >= 0 && sums.alternates) append_sum_over_ranks(sums.statistics);
-  if (sums.statistics >= 0)
-    scheduler.append_call(routine, sum_part_statistics_op(statistics_attributes(program)),
-                          {program.loss_statistics, sums.statistics}, {}, no_layer, phase);
-  if (sums.statistics < 0 || !sums.alternates) append_sum_over_ranks(program.loss_statistics);
+  append_sum_of_parts(program, scheduler, routine, program.loss_statistics, program.part_sums.statistics, phase);
+}
+
+void append_counts_sum(Program& program, Scheduler& scheduler, Routine& routine) {
+  if (program.metric_counts < 0) return;
+  append_sum_of_parts(program, scheduler, routine, program.metric_counts, program.part_sums.counts, Phase::eval);
 }
 
 void add_part_sums(Program& program, Scheduler& scheduler, const RunSchedule& schedule) {

@@ -29,7 +29,7 @@ namespace trainer {
 //
 // What else would depend on n: the loss's statistics are kept by part (engine/ops/part_statistics.h), those of batch
 // norm are of the part, and the running ones follow the first part of a batch alone, which rank 0 has. Evaluations are
-// cut into parts as well.
+// cut into parts as well, and keep the sums that metrics of numbers follow from in the same way.
 
 /// One routine of a step; `index` is of the list that the program has of its kind.
 struct StepItem {
@@ -81,11 +81,13 @@ std::vector<const Routine*> part_sum_routines(const Program& program);
 /// Makes Program::part_sums, once the passes have been scheduled, so that gradients have their buffers.
 void add_part_sums(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 
-/// Allocates what keeps the loss's statistics by part, where a batch is cut.
+/// Allocates what keeps the loss's statistics, and the sums of metrics, by part, where a batch is cut.
 void add_part_statistics(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 
-/// Sums the loss's statistics over this rank's parts, where it takes several, and over ranks.
+/// Sums the loss's statistics over this rank's parts, where it takes several, and over ranks; likewise what evaluations
+/// count beside them, where they count.
 void append_statistics_sum(Program& program, Scheduler& scheduler, Routine& routine, Phase phase);
+void append_counts_sum(Program& program, Scheduler& scheduler, Routine& routine);
 
 /// How the routines of a micro-batch take part in a step.
 Scheduler::Pass first_pass();

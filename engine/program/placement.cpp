@@ -67,7 +67,8 @@ std::vector<Stretch> stretches_of(const Program& program) {
   stretches[refresh].followers = between_steps;
   stretches[update].followers = between_steps;
   // Any size may stand behind any other.
-  const bool accumulates = !program.micro_batches.empty() && !program.micro_batches.front().next.instructions.empty();
+  if (program.micro_batches.empty()) return stretches;
+  const bool accumulates = !program.micro_batches.front().next.instructions.empty();
   const auto routines_of = [&](const StepItem& item) {
     std::vector<std::size_t> routines;
     if (!item.is_pass()) return std::vector{of_step(routine_of(program, item), item.is_of_further)};

@@ -98,6 +98,8 @@ struct PartSums {
   bool alternates = false;               ///< the next part is the next rank's
   BufferId statistics = -1;              ///< the loss's, of each of them; -1: batches are not cut
   std::vector<Routine> keep_statistics;  ///< by part
+  BufferId counts = -1;                  ///< Program::metric_counts of each of them, where these are sums of f64
+  std::vector<Routine> keep_counts;      ///< by part
   std::vector<Routine> merges;           ///< of gradients: those of depth i + 1 to those of depth i
   // Of experiments that accumulate.
   Routine merge_further;         ///< depth 1 to what the first part of a further micro-batch left

@@ -67,13 +67,11 @@ void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t n
     append_sum(program, scheduler, num_ranks, routine, std::move(buffers), Phase::update);
 }
 
-Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks) {
+Routine schedule_agreement(Program& program, Scheduler& scheduler) {
   Routine routine;
   routine.name = "agreement on an evaluation";
   append_statistics_sum(program, scheduler, routine, Phase::eval);
-  if (num_ranks == 1) return routine;
-  if (program.metric_counts >= 0)
-    append_sum(program, scheduler, num_ranks, routine, {program.metric_counts}, Phase::eval);
+  append_counts_sum(program, scheduler, routine);
   return routine;
 }
 

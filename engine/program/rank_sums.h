@@ -32,7 +32,7 @@ Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSch
 void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
                           std::span<const BufferId> gradients);
 /// Program::agree_evaluation and Program::share_statistics.
-Routine schedule_agreement(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
+Routine schedule_agreement(Program& program, Scheduler& scheduler);
 Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
 /// The routines of a micro-batch of which this rank has no sample. The scheduler knows the gradients' buffers.
 Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, const RunSchedule& schedule);

@@ -99,6 +99,7 @@ bool TrainingLoop::evaluate() {
     if (std::exchange(is_begun, true)) return;
     clear_statistics(executor_);
     if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
+    if (program_.part_sums.counts >= 0) executor_.clear(program_.part_sums.counts);
   };
   EvaluatedParts parts(program_, schedule_, reader);
   const auto stage = [&] {

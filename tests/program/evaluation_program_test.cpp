@@ -49,10 +49,11 @@ std::vector<OpKind> ops_of(const Program& program, const Routine& routine) {
 
 TEST_CASE("what is evaluated alone runs what a run evaluates, and holds nothing of training") {
   const DescribedDevice device;
-  for (const std::string set : {"train.amp=off", "train.amp=bf16", "train.amp=fp16", "memory.allocator=planned",
-                                "train.confusion_matrix=on", "train.eval_batch_size=12", "train.eval_batch_size=100"}) {
+  for (const std::string set :
+       {"train.amp=off", "train.amp=bf16", "train.amp=fp16", "memory.allocator=planned", "train.confusion_matrix=on",
+        "train.eval_batch_size=12", "train.eval_batch_size=100", "parallel.deterministic=true"}) {
     INFO(set);
-    const Experiment experiment = parse_experiment(evaluated_network, "test.yaml", {set});
+    const Experiment experiment = parse_experiment(evaluated_network, "test.yaml", {set, "parallel.parts=4"});
     const DataDescription data = data_of_network();
     const Program whole = compile(experiment, data, device);
     for (const bool keeps : {false, true}) {

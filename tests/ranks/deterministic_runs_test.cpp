@@ -1,58 +1,11 @@
 #include <random>
 
-#include "tests/ranks/rank_runs.h"
+#include "tests/ranks/deterministic_cases.h"
 #include "tests/techniques/generated_experiments.h"
 
 // Runs with parallel.deterministic, beside the same run on other numbers of ranks: bit by bit.
 
 using namespace trainer;
-
-namespace {
-
-std::vector<std::string> with_overrides(std::vector<std::string> overrides, const std::vector<std::string>& more) {
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return overrides;
-}
-
-void check_same_bits(const std::vector<RankRun>& ranks, const RankRun& one) {
-  for (const RankRun& run : ranks) {
-    CHECK(run.mistake == "");
-    CHECK(run.status == one.status);
-    REQUIRE(run.steps.size() == one.steps.size());
-    REQUIRE(run.evaluations.size() == one.evaluations.size());
-    for (std::size_t i = 0; i < one.steps.size(); ++i) {
-      CHECK(run.steps[i].loss == one.steps[i].loss);
-      CHECK(run.steps[i].samples == one.steps[i].samples);
-    }
-    for (std::size_t i = 0; i < one.evaluations.size(); ++i) {
-      CHECK(run.evaluations[i].loss == one.evaluations[i].loss);
-      CHECK(run.evaluations[i].accuracy == one.evaluations[i].accuracy);
-      CHECK(run.evaluations[i].samples == one.evaluations[i].samples);
-    }
-  }
-}
-
-void check_same_files(const OutputFolder& folder, const std::string& a, const std::string& b, std::size_t step) {
-  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
-    CHECK(same_file(folder, a, b, static_cast<int>(step), file));
-}
-
-std::vector<RankCase> deterministic_cases() {
-  std::vector<RankCase> cases;
-  for (RankCase& each : rank_cases())
-    if (each.name != "bf16 with gradients of 16 bit") cases.push_back(std::move(each));
-  cases.push_back({"bf16", without_norms, {"train.amp=bf16", "average=ema", "average.decay=0.9"}, 3e-2});
-  cases.push_back({"batch norm", small_experiment, {"train.steps=9", "train.batch_size=9"}});
-  cases.push_back({"batch norm, accumulated",
-                   small_experiment,
-                   {"train.steps=9", "train.batch_size=9", "train.accumulation_steps=3"}});
-  cases.push_back({"frozen layers", without_norms, {"freeze=['0']"}});
-  cases.push_back(
-      {"planned places, accumulated", without_norms, {"memory.allocator=planned", "train.accumulation_steps=3"}});
-  return cases;
-}
-
-}  // namespace
 
 TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model") {
   for (const RankCase& each : deterministic_cases()) {

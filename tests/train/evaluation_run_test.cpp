@@ -41,7 +41,10 @@ TEST_CASE("an evaluation of saved weights finds what their run found, to the bit
            {"loss=[cross_entropy, dice]", "train.confusion_matrix=on"},
            {"memory.chunked_loss=2"},
            {"loss.label_smoothing=0.1", "loss.class_weights=[1, 2, 3, 0.5]"},
-           {"data.target_type=numeric", "loss=[mse, l1]", "model.layers.5.linear.out=4"}}) {
+           {"data.target_type=numeric", "loss=[mse, l1]", "model.layers.5.linear.out=4"},
+           {"parallel.deterministic=true", "parallel.parts=4", "train.eval_batch_size=7"},
+           {"parallel.deterministic=true", "parallel.parts=2", "memory.allocator=planned", "data.target_type=numeric",
+            "loss=mse", "model.layers.5.linear.out=4"}}) {
     INFO((set.empty() ? "as it is" : set.front()));
     const std::string output = folder.path("run" + std::to_string(number++));
     std::vector<std::string> twelve = set;
