@@ -80,7 +80,7 @@ std::vector<OpCase> average_weights_cases() {
 
 std::vector<OpCase> fill_zero_cases() {
   std::vector<OpCase> cases;
-  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64}) {
     std::vector<TensorType> types = parameters();
     for (TensorType& each : types) each.dtype = type;
     OpCase c{std::string(name_of(type)), fill_zero_op(types), {}, {}};
@@ -88,7 +88,7 @@ std::vector<OpCase> fill_zero_cases() {
       c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
       c.expected.changed_inputs[static_cast<int>(i)] = Values(c.inputs.back().size());
     }
-    c.inputs[1][1] = std::numeric_limits<double>::quiet_NaN();
+    c.inputs[1][1] = type == DType::i64 ? -1e18 : std::numeric_limits<double>::quiet_NaN();
     c.tolerance = 0;
     cases.push_back(std::move(c));
   }
