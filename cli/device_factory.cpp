@@ -27,6 +27,7 @@ cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
           .autotune = experiment.device.autotune,
           .deterministic = experiment.device.deterministic,
           .expandable_segments = experiment.memory.expandable_segments,
+          .sums_in_order = experiment.parallel.deterministic,
           .num_ranks = static_cast<int>(experiment.parallel.data)};
 }
 

@@ -54,6 +54,15 @@ void copy(void* destination, const void* source, std::int64_t num_bytes, cudaMem
                kind == cudaMemcpyHostToDevice ? "copy to the GPU" : "copy from the GPU");
 }
 
+/// Exchanges zeros with those with whom sums in one order will: NCCL connects a pair when it first does.
+void meet_partners(RankLink& ranks, void* zeros, Stream stream) {
+  constexpr std::int64_t half = sizeof(std::int32_t);
+  const std::array sent = {RankTensor{zeros, half}};
+  const std::array received = {RankTensor{static_cast<std::byte*>(zeros) + half, half}};
+  for (int bit = 1; ranks.size() > 2 && bit < ranks.size(); bit *= 2)
+    ranks.exchange(ranks.rank() ^ bit, sent, received, DType::u8, stream);
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, DeviceUsage usage,
@@ -69,7 +78,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   measure("cuDNN", [&] { library_.start_convolutions(options); });
   measure("kernels", [] { load_kernels(); });
   settle_outside_bytes(at_first.free_bytes);
-  communication_memory_ = estimated_nccl_memory(options.num_ranks);
+  communication_memory_ = estimated_nccl_memory(options.num_ranks, options.sums_in_order);
   if (communication_memory_.num_bytes > 0) outside_.push_back({estimated_nccl, communication_memory_.num_bytes});
 
   scalars_ = step_scalars_storage();
@@ -84,6 +93,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   context_.exchanges = &exchanges_;
   context_.tf32 = options.tf32;
   context_.deterministic = options.deterministic;
+  context_.sums_in_order = options.sums_in_order;
 }
 
 CudaDevice::~CudaDevice() {
@@ -119,7 +129,8 @@ WorkspaceModel CudaDevice::workspace_model() const {
           .tf32 = context_.tf32,
           .matmuls = library_.matmul_planner(),
           .attentions = library_.attention_planner(),
-          .deterministic = context_.deterministic};
+          .deterministic = context_.deterministic,
+          .sums_in_order = context_.sums_in_order};
 }
 
 std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
@@ -184,6 +195,8 @@ void CudaDevice::start_nccl(Communicator& communicator, int max_ctas, int num_sh
     // A sum of zeros, which the device has a place for: what does not work shows here, and what is loaded for it is.
     fill_zero(num_fed_steps_, sizeof(*num_fed_steps_));
     ranks_->all_reduce(std::array{RankTensor{num_fed_steps_, 1}}, DType::i64, compute_.get());
+    // Those who exchange are connected when they first do.
+    if (context_.sums_in_order) meet_partners(*ranks_, num_fed_steps_, compute_.get());
     synchronize();
     meet_ranks(communicator);
   });

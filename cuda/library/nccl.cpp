@@ -44,6 +44,8 @@ Nccl::Nccl(const std::string& file) {
   find(library, file, "ncclReduce", calls_.reduce);
   find(library, file, "ncclReduceScatter", calls_.reduce_scatter);
   find(library, file, "ncclAllGather", calls_.all_gather);
+  find(library, file, "ncclSend", calls_.send);
+  find(library, file, "ncclRecv", calls_.receive);
   if (calls_.get_version(&version_) != NcclResult::success || version_ < least_nccl_version)
     throw DeviceError(fmt::format("{} is NCCL {}, and ranks need {} or newer: {}", file, nccl_version_text(version_),
                                   nccl_version_text(least_nccl_version), how_to_get_nccl));

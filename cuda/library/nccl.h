@@ -69,6 +69,8 @@ struct NcclCalls {
                                Comm comm, Stream stream) = nullptr;
   NcclResult (*all_gather)(const void* from, void* to, std::size_t count_of_rank, NcclType type, Comm comm,
                            Stream stream) = nullptr;
+  NcclResult (*send)(const void* from, std::size_t count, NcclType type, int peer, Comm comm, Stream stream) = nullptr;
+  NcclResult (*receive)(void* to, std::size_t count, NcclType type, int peer, Comm comm, Stream stream) = nullptr;
 };
 
 /// NCCL, which is loaded when ranks have GPUs, and linked nowhere. Stays loaded, for it starts threads.

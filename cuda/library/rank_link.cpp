@@ -247,6 +247,19 @@ void RankLink::broadcast(std::span<const RankRange> ranges, DType type, Stream s
   });
 }
 
+void RankLink::exchange(int other, std::span<const RankTensor> sends, std::span<const RankTensor> receives, DType type,
+                        Stream stream) {
+  in_group([&] {
+    const NcclResult sent = for_each_tensor(sends, [&](const RankTensor& tensor) {
+      return calls_.send(tensor.data, num_elements(tensor.count), nccl_type_of(type), other, comm_, stream);
+    });
+    if (sent != NcclResult::success) return sent;
+    return for_each_tensor(receives, [&](const RankTensor& tensor) {
+      return calls_.receive(tensor.data, num_elements(tensor.count), nccl_type_of(type), other, comm_, stream);
+    });
+  });
+}
+
 void RankLink::reduce_scatter(std::span<const RankSlices> tensors, DType type, Stream stream) {
   in_group([&] {
     return for_each_tensor(tensors, [&](const RankSlices& tensor) {

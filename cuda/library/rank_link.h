@@ -93,6 +93,11 @@ class RankLink {
   /// Each range from the rank that has it, to all.
   void broadcast(std::span<const RankRange> ranges, DType type, Stream stream);
 
+  /// Sends to one other rank while it is received from: what the one sends is, tensor for tensor, as long as what the
+  /// other receives, and none is empty.
+  void exchange(int other, std::span<const RankTensor> sends, std::span<const RankTensor> receives, DType type,
+                Stream stream);
+
   /// Behind every wait for the device: throws where what was waited for has been aborted.
   void check() const;
   /// For a failure of the device, which may come of another rank's end: throws RankError where one is told of within a

@@ -8,6 +8,7 @@ struct CudaOptions {
   bool autotune = false;
   bool deterministic = true;
   bool expandable_segments = false;
+  bool sums_in_order = false;  ///< over ranks, so that they are those of any number of them
   int num_ranks = 1;
 };
 

@@ -82,7 +82,7 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, const CudaOptions& o
       bounds_(std::move(bounds)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
                          {"estimated library handles and kernels", profile.library_bytes}},
-      communication_memory_(estimated_nccl_memory(options.num_ranks)) {
+      communication_memory_(estimated_nccl_memory(options.num_ranks, options.sums_in_order)) {
   if (communication_memory_.num_bytes > 0)
     outside_allocator_.push_back({"estimated NCCL buffers", communication_memory_.num_bytes});
 }
@@ -101,7 +101,8 @@ WorkspaceModel DescribedDevice::workspace_model() const {
           .tf32 = options_.tf32,
           .matmuls = planners_.matmuls.get(),
           .attentions = planners_.attentions.get(),
-          .deterministic = options_.deterministic};
+          .deterministic = options_.deterministic,
+          .sums_in_order = options_.sums_in_order};
 }
 
 std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {

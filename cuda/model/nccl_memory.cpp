@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -25,7 +26,7 @@ std::int64_t nccl_setting(const char* name, std::int64_t usual) {
 
 }  // namespace
 
-CommunicationMemory estimated_nccl_memory(std::int64_t num_ranks) {
+CommunicationMemory estimated_nccl_memory(std::int64_t num_ranks, bool sums_in_order) {
   if (num_ranks < 2) return {};
   constexpr std::int64_t usual_buffer = std::int64_t{4} << 20, usual_ll = std::int64_t{8} * 512 * 8 * 16,
                          usual_ll128 = std::int64_t{120} * 640 * 8 * 8, most_channels = 64;
@@ -34,10 +35,14 @@ CommunicationMemory estimated_nccl_memory(std::int64_t num_ranks) {
   const std::int64_t short_buffers =
       nccl_setting("NCCL_LL_BUFFSIZE", usual_ll) + nccl_setting("NCCL_LL128_BUFFSIZE", usual_ll128);
   const std::int64_t neighbours = std::min<std::int64_t>(num_ranks - 1, 2);
-  return {channels * neighbours * (buffer + short_buffers),
-          fmt::format("{} channels (NCCL_MAX_CTAS), each with buffers of {} (NCCL_BUFFSIZE) and {} for {} in its ring",
-                      channels, format_bytes(buffer), format_bytes(short_buffers),
-                      neighbours == 1 ? "its neighbour" : "both neighbours")};
+  const std::int64_t partners =
+      sums_in_order && num_ranks > 2 ? std::bit_width(static_cast<std::uint64_t>(num_ranks)) - 1 : 0;
+  return {
+      channels * (neighbours + partners) * (buffer + short_buffers),
+      fmt::format("{} channels (NCCL_MAX_CTAS), each with buffers of {} (NCCL_BUFFSIZE) and {} for {} in its ring{}",
+                  channels, format_bytes(buffer), format_bytes(short_buffers),
+                  neighbours == 1 ? "its neighbour" : "both neighbours",
+                  partners > 0 ? fmt::format(" and {} ranks to exchange with", partners) : "")};
 }
 
 }  // namespace trainer::cuda

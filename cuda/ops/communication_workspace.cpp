@@ -1,6 +1,7 @@
 #include <array>
 
 #include "cuda/ops/kernels.h"
+#include "cuda/ops/tree_sum.h"
 #include "engine/memory/rounding.h"
 
 namespace trainer::cuda {
@@ -10,7 +11,8 @@ namespace {
 constexpr std::array communication_kinds = {OpKind::all_reduce, OpKind::reduce_scatter};
 
 /// NCCL adds up in buffers of its own; what is added to something else then has one here.
-std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel&) {
+std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel& model) {
+  if (sums_as_tree(op, model.sums_in_order)) return tree_sum_scratch(op).num_bytes();
   if (op.kind != OpKind::reduce_scatter || !attributes_of<RankPartsAttributes>(op).adds) return 0;
   std::int64_t num_bytes = 0;
   for (auto i = static_cast<std::size_t>(attributes_of<RankPartsAttributes>(op).num_tensors); i < op.inputs.size(); ++i)
@@ -19,6 +21,22 @@ std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel&) 
 }
 
 }  // namespace
+
+bool sums_as_tree(const Op& op, bool sums_in_order) {
+  if (!sums_in_order || op.inputs[0].dtype == DType::i64) return false;
+  const std::int64_t num_ranks = op.kind == OpKind::all_reduce ? attributes_of<AllReduceAttributes>(op).num_ranks
+                                                               : attributes_of<RankPartsAttributes>(op).num_ranks;
+  return num_ranks > 2;
+}
+
+TreeSumScratch tree_sum_scratch(const Op& op) {
+  const bool is_whole = op.kind == OpKind::all_reduce;
+  const std::int64_t num_ranks =
+      is_whole ? attributes_of<AllReduceAttributes>(op).num_ranks : attributes_of<RankPartsAttributes>(op).num_ranks;
+  const std::int64_t of_rank = (is_whole ? all_reduce_slice(op) : reduce_scatter_stretch(op)) *
+                               static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
+  return {round_to_blocks(num_ranks / 2 * of_rank), round_to_blocks(num_ranks / 4 * of_rank)};
+}
 
 const ScratchRule communication_scratch = {communication_kinds, communication_workspace_bytes};
 

@@ -26,6 +26,7 @@ struct CudaContext {
   RankLink* ranks = nullptr;  ///< null: there is one
   bool tf32 = false;
   bool deterministic = true;
+  bool sums_in_order = false;          ///< of more than two ranks: Note [Sums in one order] in tree_sum.h
   std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor
 };
 
@@ -45,6 +46,7 @@ struct WorkspaceModel {
   std::int64_t matrix_alignment = 16;      ///< as in CudaContext
   AttentionPlanner* attentions = nullptr;  ///< null: own kernels serve
   bool deterministic = true;
+  bool sums_in_order = false;  ///< as in CudaContext
 };
 
 /// The scratch of some kinds of ops: of those that OpDefinition::takes_scratch, and no others. Stands beside its

@@ -178,10 +178,6 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     throw ConfigError(
         "GPUs do not round parts of 16-bit weights yet: set parallel.shard: none, or memory.master_weights: true");
   const RunSchedule schedule(experiment, data);
-  if (schedule.is_cut_into_parts() && schedule.num_ranks() > 2 && device.kind() == "cuda")
-    throw ConfigError(
-        "NCCL adds up over more than two ranks in an order of its own: set parallel.deterministic: false, or "
-        "parallel.data: 2");
   Program program;
   program.load.name = "load";
   program.num_ranks = schedule.num_ranks();

@@ -30,7 +30,7 @@ PLANS = {
         "autotune": (45, faults.check_autotune)}),
     "evidence": Plan("evidence", 9 * 60, {
         "losses": (30, evidence.check_losses), "peaks": (155, evidence.check_peaks), "oom": (50, evidence.check_oom),
-        "ranks": (35, ranks.check_ranks), "bench": (205, evidence.check_bench),
+        "ranks": (50, ranks.check_ranks), "bench": (190, evidence.check_bench),
         "traces": (55, evidence.check_traces)}),
 }
 

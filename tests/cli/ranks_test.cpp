@@ -305,9 +305,11 @@ TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
 
 TEST_CASE("a plan for ranks of GPUs leaves room for NCCL, by an estimate that says so") {
   const RanksFolder folder;
-  const auto plan_with = [&](const std::string& ranks) {
+  const auto plan_with = [&](const std::string& ranks, const std::string& deterministic = "false") {
     const ProcessResult result =
-        run_trainer({"plan", folder.config(), "device.type=auto", "--ranks", ranks, "--gpu", "t4", "--json"});
+        run_trainer({"plan", folder.config(), "device.type=auto", "--ranks", ranks, "--gpu", "t4", "--json",
+                     "parallel.deterministic=" + deterministic, "parallel.parts=8"});
+    INFO(result.err);
     REQUIRE(result.exit_code == 0);
     return events_of(result.out).front();
   };
@@ -323,4 +325,9 @@ TEST_CASE("a plan for ranks of GPUs leaves room for NCCL, by an estimate that sa
   CHECK(capacity(one) - capacity(two) == nccl["bytes"].get<std::int64_t>());
   CHECK_THAT(two["notes"].dump(), Contains("estimate") && Contains("NCCL_MAX_CTAS"));
   CHECK_THAT(one["notes"].dump(), !Contains("NCCL"));
+  // Of four each has two neighbours in a ring, and exchanges with two others where the order of sums is kept.
+  const nlohmann::json four = plan_with("4"), in_order = plan_with("4", "true");
+  CHECK(outside(in_order) - outside(one) == 2 * (outside(four) - outside(one)));
+  CHECK_THAT(in_order["notes"].dump(), Contains("2 ranks to exchange with"));
+  CHECK(outside(plan_with("2", "true")) == outside(two));
 }

@@ -128,6 +128,20 @@ TEST_CASE("a sum, and the ReLU of a sum, over either of its terms") {
   });
 }
 
+TEST_CASE("a sum of numbers of f64, also over its terms") {
+  for (const std::int64_t count : {1, 255, 256, 257, 5003}) {
+    const Numbers a = random_numbers(count, 1), b = random_numbers(count, 2);
+    Numbers y(a.size(), -1), over_a = a, over_b = b, expected;
+    for (std::size_t i = 0; i < a.size(); ++i) expected.push_back(a[i] + b[i]);
+    add_doubles(a.data(), b.data(), y.data(), count, nullptr);
+    add_doubles(over_a.data(), b.data(), over_a.data(), count, nullptr);
+    add_doubles(a.data(), over_b.data(), over_b.data(), count, nullptr);
+    CHECK(y == expected);
+    CHECK(over_a == expected);
+    CHECK(over_b == expected);
+  }
+}
+
 TEST_CASE("NaN passes ReLU, and the ReLU of a sum") {
   for (const DType type : element_types) {
     const double nan = std::nan("");

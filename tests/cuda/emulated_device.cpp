@@ -166,9 +166,10 @@ class QueuedRecording final : public Recording {
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(bool tf32, CopyTiming timing, bool relu_hides_nan, std::optional<LibraryAttention> attention,
-                 bool deterministic)
+                 bool deterministic, SumsOverRanks sums = SumsOverRanks::in_any_order)
       : library_(relu_hides_nan, attention), queues_(timing) {
     context_.deterministic = deterministic;
+    context_.sums_in_order = sums == SumsOverRanks::in_one_order;
     context_.scalars = &scalars_;
     context_.library = &library_;
     context_.slots = &slots_;
@@ -286,7 +287,8 @@ class EmulatedDevice final : public Device {
     return {.convolutions = &library_.convolution_planner(),
             .tf32 = context_.tf32,
             .attentions = library_.attention_planner(),
-            .deterministic = context_.deterministic};
+            .deterministic = context_.deterministic,
+            .sums_in_order = context_.sums_in_order};
   }
 
   mutable HostLibrary library_;
@@ -311,6 +313,10 @@ std::unique_ptr<Device> make_emulated_device(bool tf32, CopyTiming timing, bool 
 
 std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool deterministic) {
   return std::make_unique<EmulatedDevice>(false, CopyTiming::late, false, attention, deterministic);
+}
+
+std::unique_ptr<Device> make_emulated_device(SumsOverRanks sums) {
+  return std::make_unique<EmulatedDevice>(false, CopyTiming::late, false, std::nullopt, true, sums);
 }
 
 }  // namespace trainer::cuda

@@ -24,4 +24,8 @@ enum class LibraryAttention : std::uint8_t {
 };
 std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool deterministic);
 
+/// Note [Sums in one order] in cuda/ops/tree_sum.h.
+enum class SumsOverRanks : std::uint8_t { in_any_order, in_one_order };
+std::unique_ptr<Device> make_emulated_device(SumsOverRanks sums);
+
 }  // namespace trainer::cuda

@@ -3,6 +3,7 @@
 #include "tests/cuda/emulated_device.h"
 #include "tests/ranks/rank_runs.h"
 #include "tests/ranks/saved_checkpoints.h"
+#include "tests/ranks/deterministic_cases.h"
 
 // Whole runs of ranks whose devices are emulated GPUs, by NCCL's calls, beside one of one CPU and beside their plans.
 
@@ -40,6 +41,29 @@ TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, an
                           each.tolerance);
       }
     }
+  }
+}
+
+TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 GPUs, however four of them share the model") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(cuda::SumsOverRanks::in_one_order); };
+  for (const RankCase& each : deterministic_cases()) {
+    const OutputFolder folder;
+    const std::vector<std::string> overrides = with_overrides(each.overrides, {"parallel.deterministic=true"});
+    INFO(each.name);
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), overrides, on_gpus).front();
+    CHECK(one.mistake == "");
+    REQUIRE(one.status == RunStatus::done);
+    for (const int num_ranks : {2, 4, 8})
+      for (const char* shard : all_shards) {
+        if (num_ranks != 4 && std::string(shard) != (num_ranks == 2 ? "none" : "gradients")) continue;
+        INFO(num_ranks << " ranks, " << shard);
+        const std::string name = shard + std::to_string(num_ranks);
+        check_same_bits(run_ranks(num_ranks, each.yaml, folder.path(name),
+                                  with_overrides(overrides, {std::string("parallel.shard=") + shard}), on_gpus),
+                        one);
+        check_same_files(folder, "one", name, one.steps.size());
+      }
   }
 }
 

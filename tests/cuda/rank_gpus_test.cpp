@@ -77,6 +77,11 @@ TEST_CASE("what NCCL's buffers take is estimated by its own variables, and is a 
   CHECK(estimated_nccl_memory(2).formula ==
         "16 channels (NCCL_MAX_CTAS), each with buffers of 4.00 MiB (NCCL_BUFFSIZE) and 5.19 MiB for its neighbour in "
         "its ring");
+  // Two ranks add up in any case as they would in order; of eight each exchanges with three.
+  CHECK(estimated_nccl_memory(2, true).num_bytes == estimated_nccl_memory(2).num_bytes);
+  CHECK(estimated_nccl_memory(8, true).num_bytes == 5 * 16 * of_channel);
+  CHECK_THAT(estimated_nccl_memory(8, true).formula,
+             Contains("for both neighbours in its ring and 3 ranks to exchange with"));
   ::setenv("NCCL_MAX_CTAS", "4", 1);
   ::setenv("NCCL_BUFFSIZE", "1048576", 1);
   CHECK(estimated_nccl_memory(3).num_bytes == 2 * 4 * (of_channel - (std::int64_t{3} << 20)));

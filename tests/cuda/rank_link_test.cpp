@@ -146,6 +146,60 @@ TEST_CASE("ranks of GPUs add up slices and gather them, also in place") {
   }
 }
 
+TEST_CASE("ranks of GPUs exchange tensors by twos, several at once") {
+  constexpr int num_ranks = 4;
+  const std::vector<std::int64_t> counts = {1, 777, 40'000};
+  std::vector<int> num_wrong(num_ranks);
+  on_ranks(num_ranks, [&](SocketCommunicator& ranks) {
+    RankLink link(fake_nccl(), ranks, {.max_ctas = 2});
+    for (const int bit : {1, 2, 1}) {
+      const int other = ranks.rank() ^ bit;
+      // The one sends all but the last, the other all but the first.
+      const auto is_sent = [&](int rank, std::size_t i) { return (rank & bit) == 0 ? i < 2 : i > 0; };
+      std::vector<std::vector<float>> sent, received;
+      std::vector<RankTensor> sends, receives;
+      for (const std::int64_t count : counts) {
+        sent.push_back(numbers_on(ranks.rank(), count));
+        received.emplace_back(static_cast<std::size_t>(count));
+      }
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        if (is_sent(ranks.rank(), i)) sends.push_back({sent[i].data(), counts[i]});
+        if (is_sent(other, i)) receives.push_back({received[i].data(), counts[i]});
+      }
+      link.exchange(other, sends, receives, DType::f32, nullptr);
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        if (is_sent(other, i) && received[i] != numbers_on(other, counts[i]))
+          ++num_wrong[static_cast<std::size_t>(ranks.rank())];
+    }
+    link.check();
+  });
+  CHECK(num_wrong == std::vector<int>(num_ranks));
+}
+
+TEST_CASE(
+    "an exchange of which one rank expects another length, or with a rank that fails, ends with what went wrong") {
+  std::vector<std::string> told(2);
+  on_ranks(2, [&](SocketCommunicator& ranks) {
+    RankLink link(fake_nccl(), ranks, {.max_ctas = 1});
+    std::vector<float> numbers(10);
+    const std::array sends = {RankTensor{numbers.data(), 5}};
+    const std::array receives = {RankTensor{numbers.data() + 5, 5 - ranks.rank()}};
+    told[static_cast<std::size_t>(ranks.rank())] =
+        message_of([&] { link.exchange(1 - ranks.rank(), sends, receives, DType::f32, nullptr); });
+  });
+  CHECK_THAT(told[1], Contains("NCCL failed (pretended error"));
+  CHECK_THROWS_AS(on_ranks(2,
+                           [&](SocketCommunicator& ranks) {
+                             RankLink link(fake_nccl(), ranks, {.max_ctas = 1});
+                             if (ranks.rank() == 1) throw DataError("photo.jpg is damaged");
+                             std::vector<float> numbers(10);
+                             const std::array both = {RankTensor{numbers.data(), 5}};
+                             told[0] = message_of([&] { link.exchange(1, both, both, DType::f32, nullptr); });
+                           }),
+                  DataError);
+  CHECK(told[0] == "rank 1: photo.jpg is damaged");
+}
+
 TEST_CASE("ranks of GPUs that are processes add up, and tell of one that is killed") {
   const int port = Socket::listen(0, true).port();
   constexpr int size = 3, killed = 2;

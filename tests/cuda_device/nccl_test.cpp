@@ -117,6 +117,8 @@ static_assert(same_type(our_calls.broadcast, ours(decltype(&ncclBroadcast){})));
 static_assert(same_type(our_calls.reduce, ours(decltype(&ncclReduce){})));
 static_assert(same_type(our_calls.reduce_scatter, ours(decltype(&ncclReduceScatter){})));
 static_assert(same_type(our_calls.all_gather, ours(decltype(&ncclAllGather){})));
+static_assert(same_type(our_calls.send, ours(decltype(&ncclSend){})));
+static_assert(same_type(our_calls.receive, ours(decltype(&ncclRecv){})));
 
 }  // namespace
 

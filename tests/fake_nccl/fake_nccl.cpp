@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda/library/nccl.h"
@@ -38,11 +39,19 @@ struct Slot {
   Call call;
   alignas(64) std::byte chunk[chunk_bytes];
 };
+/// From one rank to another: a piece of what is sent, which is taken out before the next comes.
+struct Mailbox {
+  std::atomic<int> is_full{0};
+  NcclType type{};
+  std::size_t whole_bytes = 0;
+  alignas(64) std::byte chunk[chunk_bytes];
+};
 struct Shared {
   std::atomic<int> num_here{0}, num_arrived{0}, round{0};
 };
 std::size_t shared_bytes(int num_ranks) {
-  return sizeof(Shared) + 64 + static_cast<std::size_t>(num_ranks) * sizeof(Slot);
+  const auto size = static_cast<std::size_t>(num_ranks);
+  return sizeof(Shared) + 64 + size * sizeof(Slot) + size * size * sizeof(Mailbox);
 }
 
 std::atomic<int> async_error{0};
@@ -82,6 +91,10 @@ Shared& shared_of(ncclComm* comm) { return *static_cast<Shared*>(comm->shared); 
 Slot& slot_of(ncclComm* comm, int rank) {
   const auto address = reinterpret_cast<std::uintptr_t>(&shared_of(comm) + 1);
   return reinterpret_cast<Slot*>((address + 63) / 64 * 64)[rank];
+}
+
+Mailbox& mailbox_of(ncclComm* comm, int from, int to) {
+  return reinterpret_cast<Mailbox*>(&slot_of(comm, comm->size))[from * comm->size + to];
 }
 
 bool meet(ncclComm* comm) {
@@ -232,15 +245,84 @@ NcclResult run(ncclComm* comm, const Call& call, const void* from, void* to) {
   return NcclResult::internal_error;
 }
 
+/// What is sent to one rank, or received from it.
+struct PeerTransfer {
+  ncclComm* comm = nullptr;
+  bool is_sent = false;
+  int peer = 0;
+  NcclType type{};
+  std::byte* data = nullptr;
+  std::size_t num_bytes = 0, num_done = 0;
+  bool is_done() const { return num_done == num_bytes; }
+};
+
+/// Of a transfer that none of its kind with its peer is before. Returns whether it went on.
+NcclResult step(PeerTransfer& transfer, bool& went_on) {
+  ncclComm* const comm = transfer.comm;
+  Mailbox& mailbox =
+      transfer.is_sent ? mailbox_of(comm, comm->rank, transfer.peer) : mailbox_of(comm, transfer.peer, comm->rank);
+  if ((mailbox.is_full != 0) == transfer.is_sent) return NcclResult::success;
+  const std::size_t num = std::min(chunk_bytes, transfer.num_bytes - transfer.num_done);
+  std::byte* const place = transfer.data + transfer.num_done;
+  if (transfer.is_sent) {
+    mailbox.type = transfer.type;
+    mailbox.whole_bytes = transfer.num_bytes;
+    std::memcpy(mailbox.chunk, place, num);
+  } else {
+    if (mailbox.type != transfer.type || mailbox.whole_bytes != transfer.num_bytes) return NcclResult::invalid_usage;
+    std::memcpy(place, mailbox.chunk, num);
+  }
+  mailbox.is_full = transfer.is_sent ? 1 : 0;
+  transfer.num_done += num;
+  went_on = true;
+  return NcclResult::success;
+}
+
+/// All of a group together, those with one peer in their order.
+NcclResult run_transfers(std::vector<PeerTransfer> transfers) {
+  while (!transfers.empty()) {
+    bool went_on = false;
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      PeerTransfer& transfer = transfers[i];
+      if (transfer.comm->is_aborted) return NcclResult::remote_error;
+      const bool waits = std::any_of(
+          transfers.begin(), transfers.begin() + static_cast<std::ptrdiff_t>(i),
+          [&](const PeerTransfer& other) { return other.is_sent == transfer.is_sent && other.peer == transfer.peer; });
+      if (waits) continue;
+      if (const NcclResult result = step(transfer, went_on); result != NcclResult::success) return result;
+    }
+    std::erase_if(transfers, [](const PeerTransfer& transfer) { return transfer.is_done(); });
+    if (!went_on) std::this_thread::yield();
+  }
+  return NcclResult::success;
+}
+
 thread_local int group_depth = 0;
 thread_local std::vector<std::function<NcclResult()>> grouped;
+thread_local std::vector<PeerTransfer> grouped_transfers;
 
 NcclResult run_grouped() {
   std::vector<std::function<NcclResult()>> all;
   all.swap(grouped);
+  std::vector<PeerTransfer> transfers;
+  transfers.swap(grouped_transfers);
   for (const auto& each : all)
     if (const NcclResult result = each(); result != NcclResult::success) return result;
-  return NcclResult::success;
+  if (transfers.empty()) return NcclResult::success;
+  ncclComm* const comm = transfers.front().comm;
+  ++comm->num_calls;
+  const NcclResult result = run_transfers(std::move(transfers));
+  --comm->num_calls;
+  return result;
+}
+
+/// Nothing empty: what NCCL makes of that is its own.
+NcclResult queue(const PeerTransfer& transfer) {
+  const ncclComm* const comm = transfer.comm;
+  if (transfer.num_bytes == 0 || transfer.peer < 0 || transfer.peer >= comm->size || transfer.peer == comm->rank)
+    return NcclResult::invalid_argument;
+  grouped_transfers.push_back(transfer);
+  return group_depth > 0 ? NcclResult::success : run_grouped();
 }
 
 NcclResult queue(ncclComm* comm, const Call& call, const void* from, void* to) {
@@ -350,5 +432,11 @@ FAKE_NCCL NcclResult ncclReduceScatter(const void* from, void* to, std::size_t c
 FAKE_NCCL NcclResult ncclAllGather(const void* from, void* to, std::size_t count, NcclType type, ncclComm* comm,
                                    Stream) {
   return queue(comm, {Kind::all_gather, type, count}, from, to);
+}
+FAKE_NCCL NcclResult ncclSend(const void* from, std::size_t count, NcclType type, int peer, ncclComm* comm, Stream) {
+  return queue({comm, true, peer, type, static_cast<std::byte*>(const_cast<void*>(from)), count * bytes_of(type)});
+}
+FAKE_NCCL NcclResult ncclRecv(void* to, std::size_t count, NcclType type, int peer, ncclComm* comm, Stream) {
+  return queue({comm, false, peer, type, static_cast<std::byte*>(to), count * bytes_of(type)});
 }
 // NOLINTEND(readability-identifier-naming)

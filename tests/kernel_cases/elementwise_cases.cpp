@@ -84,6 +84,16 @@ void add_sums(KernelCases& cases, DType type) {
                  });
 }
 
+void add_sums_of_doubles(KernelCases& cases) {
+  add_elements(cases, "add_doubles", "add_doubles_kernel", [](SizedCase& sized, std::int64_t count) {
+    const auto a = sized.input(DType::f64, count), b = sized.input(DType::f64, count);
+    const auto y = sized.output(DType::f64, count);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      add_doubles(at.as<const double>(a), at.as<const double>(b), at.as<double>(y), count, stream);
+    };
+  });
+}
+
 void add_products(KernelCases& cases, DType type) {
   add_elements(cases, case_name("multiply", type, ""), "elementwise_kernel",
                [type](SizedCase& sized, std::int64_t count) {
@@ -184,6 +194,7 @@ void add_elementwise_cases(KernelCases& cases) {
     add_glus(cases, type);
     add_dropout(cases, type);
   }
+  add_sums_of_doubles(cases);
   add_casts(cases);
   add_scaled_gradients(cases);
 }

@@ -278,25 +278,30 @@ class Parts(PretendedTree):
     def test_ranks_share_a_gpu_where_nccl_lets_them_and_hold_what_was_planned(self):
         plan = {peak: 2 << 20 for peak in evidence.PEAKS}
         nccl = {"bytes": 100 << 20, "parts": [{"name": "NCCL", "bytes": 90 << 20}]}
-        for version, loss, peak, expected in (
-                ("2.30.7", 0.5, 2 << 20, "passed"), ("3.0.1", 0.501, 2 << 20, "passed"), ("2.30.7", 0.6, 2 << 20, "FAILED"),
-                ("2.30.7", 0.5, 4 << 20, "FAILED"), ("2.28.9", 0.5, 2 << 20, None), ("", 0.5, 2 << 20, None)):
+        for version, loss, exact, peak, expected in (
+                ("2.30.7", 0.5, 0.5, 2 << 20, "passed"), ("3.0.1", 0.501, 0.5, 2 << 20, "passed"),
+                ("2.30.7", 0.6, 0.5, 2 << 20, "FAILED"), ("2.30.7", 0.5, 0.501, 2 << 20, "FAILED"),
+                ("2.30.7", 0.5, 0.5, 4 << 20, "FAILED"), ("2.28.9", 0.5, 0.5, 2 << 20, None),
+                ("", 0.5, 0.5, 2 << 20, None)):
             machine = mock.MagicMock(rehearse=None)
             machine.pick.side_effect = lambda short, long, real: real
             machine.doctor.return_value = {"cuda": {"nccl": version}}
             machine.events.return_value = [plan]
             step = {"event": "step", "memory": {"device_used": 110 << 20, "reserved": 2 << 20}}
             one = [{**step, "loss": 0.5}]
-            several = [{**step, "loss": loss},
-                       {"event": "end", **plan, "peak_reserved": peak, "outside_allocator": nccl, "samples_per_second": 1}]
-            with mock.patch.object(ranks, "events_of", side_effect=[one, several, several]) as asked:
+            end = {"event": "end", **plan, "peak_reserved": peak, "outside_allocator": nccl, "samples_per_second": 1}
+            several, deterministic = [{**step, "loss": loss}, end], [{**step, "loss": exact}, end]
+            with mock.patch.object(ranks, "events_of", side_effect=[one, several, several, one, deterministic,
+                                                                    deterministic]) as asked:
                 if expected is None:
                     with self.assertRaisesRegex(ranks.Skipped, "nvidia-nccl-cu13"):
                         ranks.check_ranks(machine, "ranks")
                     continue
                 status, text, rows = ranks.check_ranks(machine, "ranks")
             self.assertEqual(status, expected, text)
-            self.assertEqual([row["ranks"] for row in rows], [2, 4])
+            self.assertEqual([(row["ranks"], row["deterministic"]) for row in rows],
+                             [(2, False), (4, False), (2, True), (4, True)])
+            self.assertIn("parallel.deterministic=true", asked.call_args.args)
             self.assertIn("NCCL 90 MiB, 8 more beside the allocator at the end", text)
             self.assertEqual(asked.call_args.kwargs["NCCL_MULTI_RANK_GPU_ENABLE"], "1")
 
