@@ -1,0 +1,140 @@
+#include "engine/findings/fit_over_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "engine/config/fields/model_numbers.h"
+#include "engine/config/override_text.h"
+#include "engine/errors.h"
+#include "engine/findings/fit_search.h"
+
+namespace trainer {
+namespace {
+
+/// What becomes of the numbers where others share the batch: configs/PARALLEL.md, What each takes.
+NumbersEffect effect_of_other_ranks(const Experiment& experiment) {
+  if (experiment.parallel.deterministic) return NumbersEffect::same_bits;
+  if (!experiment.data.batch_transforms.empty()) return NumbersEffect::other;
+  if (depends_on_batch(experiment.layers) && !experiment.parallel.sync_batchnorm) return NumbersEffect::other;
+  return NumbersEffect::same_rounding;
+}
+
+std::optional<double> efficiency_of(const Change& choice, FitSearch& search) {
+  if (search.num_ranks() == 1) return 1;
+  if (!search.knows_links()) return std::nullopt;
+  Experiment alone = choice.experiment;
+  alone.parallel.data = 1;
+  alone.parallel.shard = Shard::none;
+  alone.memory.kept = nullptr;
+  alone.kept_from = nullptr;
+  const Verdict verdict = search.planner.plan(alone, search.data, unlimited_capacity);
+  if (verdict.problem) return std::nullopt;
+  return verdict.time.seconds / (static_cast<double>(search.num_ranks()) * choice.step_seconds);
+}
+
+/// Of one number of ranks' choices, the best first: the best, the fastest that keeps the result, and the fastest.
+std::vector<Change> best_few(const std::vector<Change>& choices) {
+  std::size_t fastest = 0, fastest_same = 0;
+  for (std::size_t i = 1; i < choices.size(); ++i) {
+    if (choices[i].step_seconds < choices[fastest].step_seconds) fastest = i;
+    if (choices[i].same_result() && choices[i].step_seconds < choices[fastest_same].step_seconds) fastest_same = i;
+  }
+  std::vector<Change> few;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    if (i == 0 || i == fastest || i == fastest_same) few.push_back(choices[i]);
+  return few;
+}
+
+/// Says once why numbers of ranks were left out.
+void note_left_out(FitFindings& findings) {
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> reasons;
+  for (const SearchedRanks& each : findings.searched_ranks) {
+    if (each.problem.empty()) continue;
+    if (reasons.empty() || reasons.back().first != each.problem) reasons.push_back({each.problem, {}});
+    reasons.back().second.push_back(each.num_ranks);
+  }
+  for (const auto& [reason, counts] : reasons)
+    findings.notes.push_back(fmt::format("Left out: {} rank{}: {}.", counts_text(counts),
+                                         counts == std::vector<std::int64_t>{1} ? "" : "s", reason));
+}
+
+}  // namespace
+
+FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& devices,
+                                const RatesProblemSink& on_rates_problem) {
+  std::vector<std::unique_ptr<FitSearch>> searches;
+  FitSearch& own = *searches.emplace_back(std::make_unique<FitSearch>(request, request.overrides, devices));
+  on_rates_problem(own.target.rates_problem);
+  FitFindings findings = begin_findings(request, own);
+  const Verdict as_is = own.planner.plan(own.experiment, own.data, own.capacity());
+  if (!as_is.problem) note_as_is(own, as_is, findings);
+  double base_seconds = as_is.problem ? 0 : as_is.time.seconds;
+  std::optional<ConfigError> first_problem;
+  const auto search_with = [&](std::int64_t num_ranks) -> FitSearch& {
+    if (num_ranks == own.num_ranks()) return own;
+    std::vector<std::string> overrides = request.overrides;
+    std::erase_if(overrides, [](const std::string& each) { return each.starts_with("parallel.data="); });
+    overrides.push_back(fmt::format("parallel.data={}", num_ranks));
+    return *searches.emplace_back(std::make_unique<FitSearch>(request, overrides, devices, &own));
+  };
+  const auto search_one = [&](SearchedRanks& searched) {
+    FitSearch& search = search_with(searched.num_ranks);
+    const bool is_own = &search == &own;
+    const NumbersEffect effect = is_own ? NumbersEffect::same_bits : effect_of_other_ranks(search.experiment);
+    if (request.keeps_result && effect == NumbersEffect::other)
+      throw ConfigError("a part of a batch has another result than the batch, and --keep same-result is asked for");
+    searched.capacity = search.capacity();
+    searched.knows_links = search.knows_links();
+    const Verdict verdict = is_own ? as_is : search.planner.plan(search.experiment, search.data, search.capacity());
+    if (verdict.problem) throw ConfigError(*verdict.problem);
+    if (base_seconds == 0) base_seconds = verdict.time.seconds;
+    if (findings.effective_batch == 0) {
+      note_as_is(search, verdict, findings);
+      findings.as_is_fits = false;
+      findings.as_is_peak = 0;
+    }
+    std::vector<Change> choices =
+        find_choices(search.planner, search.experiment, search.data, search.capacity(), choice_options(request));
+    std::stable_sort(choices.begin(), choices.end(), is_advised_before);
+    searched.fits = !choices.empty();
+    for (Change& choice : best_few(choices)) {
+      add_prefix(choice.set, search.experiment.override_prefix);
+      if (!is_own) choice.set.insert(choice.set.begin(), fmt::format("parallel.data={}", searched.num_ranks));
+      choice.numbers = std::max(choice.numbers, effect);
+      choice.relative_step_time = choice.step_seconds / base_seconds;
+      const std::optional<double> efficiency = efficiency_of(choice, search);
+      findings.choices.push_back({std::move(choice), efficiency});
+    }
+  };
+  for (const std::int64_t num_ranks : request.ranks->counts()) {
+    if (request.watch != nullptr) request.watch->plans_for(fmt::format("{} ranks", num_ranks));
+    SearchedRanks& searched = findings.searched_ranks.emplace_back();
+    searched.num_ranks = num_ranks;
+    try {
+      search_one(searched);
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      searched.problem = text.substr(0, text.find('\n'));
+      if (!first_problem) first_problem = error;
+    }
+  }
+  const auto is_left_out = [](const SearchedRanks& each) { return !each.problem.empty(); };
+  if (std::all_of(findings.searched_ranks.begin(), findings.searched_ranks.end(), is_left_out)) throw *first_problem;
+  note_left_out(findings);
+  std::stable_sort(findings.choices.begin(), findings.choices.end(), is_advised_before);
+  if (findings.choices.empty()) return findings;
+  const auto note_later = [&](const FitChoice& choice) {
+    for (const auto& search : searches)
+      if (search->num_ranks() == choice.num_ranks())
+        note_later_stage(request, search->experiment, choice.set, devices, search->planner, findings);
+  };
+  note_later(findings.choices.front());
+  if (const std::size_t fastest = findings.fastest(); fastest > 0) note_later(findings.choices[fastest]);
+  return findings;
+}
+
+}  // namespace trainer
