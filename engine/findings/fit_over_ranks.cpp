@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/config/fields/model_numbers.h"
 #include "engine/config/override_text.h"
 #include "engine/errors.h"
 #include "engine/findings/fit_search.h"
+#include "engine/plan/search/compiled_experiment.h"
 
 namespace trainer {
 namespace {
@@ -60,6 +62,42 @@ void note_left_out(FitFindings& findings) {
   for (const auto& [reason, counts] : reasons)
     findings.notes.push_back(fmt::format("Left out: {} rank{}: {}.", counts_text(counts),
                                          counts == std::vector<std::int64_t>{1} ? "" : "s", reason));
+}
+
+/// Whether a batch norm that trains goes by a rank's part of a batch.
+bool has_norms_of_parts(const Change& choice, const FitSearch& search) {
+  const CompiledExperiment compiled =
+      compile_experiment(choice.experiment, search.data, *search.target.device, search.capacity());
+  const Program& program = compiled.program;
+  const std::vector<Instruction>& pass = program.micro_batches.front().first.instructions;
+  return std::any_of(pass.begin(), pass.end(), [&](const Instruction& each) {
+    return each.kind == Instruction::Kind::run &&
+           program.calls[static_cast<std::size_t>(each.index)].op.kind == OpKind::batchnorm2d;
+  });
+}
+
+/// `search_of`: that of a number of ranks.
+template <typename SearchOf>
+void note_norms(const SearchOf& search_of, FitFindings& findings) {
+  // Those that are told to paste, or else what more ranks would be.
+  std::vector<const FitChoice*> proposed;
+  for (const std::size_t i : {std::size_t{0}, findings.fastest()})
+    if (findings.choices[i].num_ranks() > 1) proposed.push_back(&findings.choices[i]);
+  for (const FitChoice& choice : findings.choices)
+    if (proposed.empty() && choice.num_ranks() > 1) proposed.push_back(&choice);
+  if (proposed.empty()) return;
+  const ParallelConfig& parallel = proposed.front()->experiment.parallel;
+  if (parallel.deterministic || !has_norms_of_parts(*proposed.front(), search_of(proposed.front()->num_ranks())))
+    return;
+  const bool can_be_shared = std::all_of(proposed.begin(), proposed.end(), [&](const FitChoice* choice) {
+    FitSearch& search = search_of(choice->num_ranks());
+    Experiment shared = choice->experiment;
+    shared.parallel.sync_batchnorm = true;
+    return search.planner.fits(shared, search.data, search.capacity());
+  });
+  findings.notes.push_back(
+      fmt::format("Batch norms go by each rank's part of a batch, so other numbers of ranks have another result{}.",
+                  can_be_shared ? "; with parallel.sync_batchnorm=true they go by the whole batch" : ""));
 }
 
 }  // namespace
@@ -127,10 +165,14 @@ FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& d
   note_left_out(findings);
   std::stable_sort(findings.choices.begin(), findings.choices.end(), is_advised_before);
   if (findings.choices.empty()) return findings;
+  const auto search_of = [&](std::int64_t num_ranks) -> FitSearch& {
+    return **std::find_if(searches.begin(), searches.end(),
+                          [&](const auto& search) { return search->num_ranks() == num_ranks; });
+  };
+  note_norms(search_of, findings);
   const auto note_later = [&](const FitChoice& choice) {
-    for (const auto& search : searches)
-      if (search->num_ranks() == choice.num_ranks())
-        note_later_stage(request, search->experiment, choice.set, devices, search->planner, findings);
+    FitSearch& search = search_of(choice.num_ranks());
+    note_later_stage(request, search.experiment, choice.set, devices, search.planner, findings);
   };
   note_later(findings.choices.front());
   if (const std::size_t fastest = findings.fastest(); fastest > 0) note_later(findings.choices[fastest]);
