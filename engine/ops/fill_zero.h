@@ -8,7 +8,7 @@ namespace trainer {
 
 struct Op;
 
-/// Many tensors become 0. inputs: the tensors, of one of f32, f16, bf16 and f64 [modified]; no outputs.
+/// Many tensors become 0. inputs: the tensors, of one of f32, f16, bf16, f64 and i64 [modified]; no outputs.
 Op fill_zero_op(std::span<const TensorType> tensors);
 
 }  // namespace trainer

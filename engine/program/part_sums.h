@@ -16,7 +16,8 @@ namespace trainer {
 // power of two. Each micro-batch is cut into p parts, whatever n is, and every part is computed by itself (a pass), so
 // that each kernel sees the same numbers in the same shapes. The gradients of parts are added in one order, that of a
 // tree: x0 + x1, x2 + x3, …, then these. It is the order in which ranks add (Note [Sums over ranks] in
-// engine/ops/all_reduce.h), so either end of the tree may be theirs:
+// engine/ops/all_reduce.h; of GPUs Note [Sums in one order] in cuda/ops/tree_sum.h), so either end of the tree may be
+// theirs:
 //
 //   shard: none, optimizer       a rank takes p/n parts one behind the other, adds them, and ranks add what they have
 //   shard: gradients, parameters ranks take n parts at a time, and add them at once; each adds its parts of the sums
