@@ -49,6 +49,7 @@ class CudaDevice final : public Device {
   /// Note [Ranks of GPUs] in cuda/library/rank_link.h. Where ranks share this GPU, each has a part of what is free when
   /// all have met.
   void set_communicator(Communicator& communicator) override;
+  void settle_exchanges() noexcept override { side_streams_.settle(); }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override;
   /// What is free, without what the libraries will take for kernels that they load when they first run, and NCCL where

@@ -95,6 +95,7 @@ class CpuDevice final : public Device {
     context_.communicator = &communicator;
     context_.exchanges = &exchanges_;
   }
+  void settle_exchanges() noexcept override { exchanges_.drop(); }
 
   std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) override {
     return std::make_unique<HostSource>(capacity);

@@ -5,12 +5,17 @@
 namespace trainer {
 
 ExchangeThread::~ExchangeThread() {
+  drop();
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+}
+
+void ExchangeThread::prepare() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
 }
 
 void ExchangeThread::start(CpuKernel& kernel, const OperandAddresses& addresses) {
@@ -31,8 +36,15 @@ void ExchangeThread::start(CpuKernel& kernel, const OperandAddresses& addresses)
     exchange.workspace = addresses.workspace;
     ++num_started_;
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_all();
+}
+
+void ExchangeThread::drop() noexcept {
+  std::unique_lock lock(mutex_);
+  if (num_started_ > num_begun_ && !failure_)
+    failure_ = std::make_exception_ptr(InternalError("internal error: an exchange was dropped"));
+  num_started_ = num_begun_;
+  changed_.wait(lock, [&] { return num_ended_ == num_begun_; });
 }
 
 void ExchangeThread::finish(std::int64_t num_left) {
@@ -82,7 +94,9 @@ namespace {
 class StartedKernel final : public CpuKernel {
  public:
   StartedKernel(std::unique_ptr<CpuKernel> kernel, const CpuContext& context)
-      : kernel_(std::move(kernel)), context_(context) {}
+      : kernel_(std::move(kernel)), context_(context) {
+    if (context.exchanges != nullptr) context.exchanges->prepare();
+  }
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     if (context_.exchanges == nullptr) return kernel_->run(addresses, {});  // of one rank
     context_.exchanges->start(*kernel_, addresses);

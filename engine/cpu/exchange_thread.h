@@ -14,7 +14,7 @@
 namespace trainer {
 
 /// Runs started exchanges in their order beside the thread that computes (Note [Started exchanges] in
-/// engine/ops/finish_exchange.h). Its thread is there from the first of them on.
+/// engine/ops/finish_exchange.h), or in that thread where it waits for one that has not begun.
 class ExchangeThread {
  public:
   ExchangeThread() = default;
@@ -23,10 +23,16 @@ class ExchangeThread {
   ExchangeThread(const ExchangeThread&) = delete;
   ExchangeThread& operator=(const ExchangeThread&) = delete;
 
+  /// Makes the thread. Throws std::system_error where the system has none left.
+  void prepare();
+
   /// `kernel` must outlive its run, and is run by nobody else. Throws what an earlier one has failed with.
   void start(CpuKernel& kernel, const OperandAddresses& addresses);
   /// Returns once all but the last `num_left` have ended; throws what one of them has failed with.
   void finish(std::int64_t num_left);
+
+  /// Waits for the one that runs, and drops what waits behind it: where something did, none runs any more.
+  void drop() noexcept;
 
  private:
   /// With its operands, so that layouts may change while it waits.

@@ -120,6 +120,9 @@ class Device : public DeviceModel {
 
   /// How ops reach other ranks from now on; it outlives their kernels. Throws DeviceError where the device has none.
   virtual void set_communicator(Communicator& communicator) = 0;
+  /// Before memory goes that started exchanges may use (Note [Started exchanges] in engine/ops/finish_exchange.h):
+  /// waits for the one that runs. Those that wait may be dropped: then the run has failed, and others fail as well.
+  virtual void settle_exchanges() noexcept {}
 
   /// The memory that `capacity` bytes may be acquired from. Called once for each allocator.
   virtual std::unique_ptr<MemorySource> make_memory_source(std::int64_t capacity) = 0;

@@ -73,7 +73,7 @@ class StepClock {
   const Program& program_;
   const MachineRates& rates_;
   StepTime& time_;
-  double now_ = 0;           // a routine that repeats itself counts once
+  double now_ = 0;           // a routine that repeats itself counts once: it finishes what it starts
   double last_end_ = 0;      // of the last exchange that was started
   std::deque<double> ends_;  // of started exchanges that have not been waited for
 };

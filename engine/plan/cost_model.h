@@ -13,9 +13,9 @@ namespace trainer {
 // An op takes the longer of its FLOPs over a rate and the bytes of its operands over a bandwidth, and the time of a
 // call; a step is the sum of its ops, since they run one after the other, and what the host adds. Exchanges that are
 // started run one after the other beside them, and cost what is waited for them: that they take some of the device from
-// what they run beside is left out. The rates are of the
-// machine and the kind of op (engine/plan/machine_rates.h), so whatever all calls of a kind have in common is in them:
-// operands that are read twice or written in place, passes over scratch, the share of a peak that its kernel reaches.
+// what they run beside is left out. The rates are of the machine and the kind of op (engine/plan/machine_rates.h), so
+// whatever all calls of a kind have in common is in them: operands that are read twice or written in place, passes over
+// scratch, the share of a peak that its kernel reaches.
 // What differs between calls of a kind is taken account of where it is more than a few tens of percent: 16 bit, and
 // the two of RateClass. Views are no calls and take no time. What ranks tell each other takes the time of their links
 // (Note [Links between ranks] in engine/plan/link_rates.h), and none where these are not known.

@@ -46,6 +46,7 @@ std::vector<StepOp> step_ops(const Program& program, const RunSchedule& schedule
   for_each_first_step_routine(program, schedule, [&](const Routine& routine, double times) {
     if (times <= 0) return;
     for_each_call(program, routine, [&](const OpCall& call) {
+      if (call.op.kind == OpKind::finish_exchange) return;
       const StepOp op = describe(program, call, rates);
       const auto known =
           std::find_if(ops.begin(), ops.end(), [&](const StepOp& other) { return are_alike(op, other); });

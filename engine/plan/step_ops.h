@@ -24,7 +24,8 @@ struct StepOp {
 };
 
 /// The run's first step in the order of its calls, each kind at its first one. The calls' FLOPs add up to
-/// step_flops().total, and their predicted seconds to predict_step_time() without the host's part.
+/// step_flops().total, and their predicted seconds to predict_step_time() without the host's part, but for what ranks
+/// tell each other: an exchange that is started counts whole, though it runs beside others.
 std::vector<StepOp> step_ops(const Program& program, const RunSchedule& schedule, const MachineRates& rates);
 
 }  // namespace trainer

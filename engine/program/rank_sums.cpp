@@ -36,10 +36,6 @@ void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& rout
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Of gradients that are summed at a time: few where their memory is freed then; where it stays, as many as leave
 /// several buckets, and give more time to bytes than to messages.
 constexpr std::int64_t freed_bucket_bytes = std::int64_t{1} << 20, kept_bucket_bytes = std::int64_t{4} << 20;

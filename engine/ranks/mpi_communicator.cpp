@@ -30,9 +30,7 @@ MpiCommunicator::MpiCommunicator(const RankEnvironment& environment, double time
   require_mpi(calls_.init_thread(nullptr, nullptr, MpiCalls::one_at_a_time, &provided), "MPI_Init_thread");
   if (provided < MpiCalls::one_at_a_time)
     throw DeviceError(
-        fmt::format("{} lets one thread alone call MPI: set parallel.overlap: false and "
-                    "parallel.transport: tcp",
-                    mpi().path()));
+        fmt::format("{} lets its first thread alone call MPI: set parallel.transport: tcp", mpi().path()));
   require_mpi(calls_.set_errors(calls_.world, calls_.errors_return), "MPI_Comm_set_errhandler");
   require_mpi(calls_.rank(calls_.world, &rank_of_mpi), "MPI_Comm_rank");
   require_mpi(calls_.size(calls_.world, &size_of_mpi), "MPI_Comm_size");

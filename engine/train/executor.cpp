@@ -444,6 +444,7 @@ void Executor::release_transient() noexcept {
 }
 
 void Executor::release_buffers() noexcept {
+  device_.settle_exchanges();
   fed_ = {};
   live_.release_all();
   num_live_ = 0;

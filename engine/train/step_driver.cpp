@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "engine/plan/step_routines.h"
@@ -42,7 +43,7 @@ StepDriver::~StepDriver() {
   try {
     executor_.finish_staging();
     executor_.device().synchronize();  // copies from and to the host memory held here
-  } catch (const Error&) {             // the device is lost, and nothing is copied any more
+  } catch (const std::exception&) {    // the device is lost, and nothing is copied any more
   }
 }
 

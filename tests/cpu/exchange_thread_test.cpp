@@ -37,6 +37,7 @@ TEST_CASE("started exchanges run one after the other in their order, and are ove
       ++num_done;
     });
     ExchangeThread exchanges;
+    exchanges.prepare();
     std::vector<void*> input(1);  // the caller's list may change at once
     std::int64_t num_started = 0;
     for (int i = 0; i < 40; ++i) {
@@ -60,6 +61,7 @@ TEST_CASE("an exchange runs beside who started it") {
     while (!goes_on) nap(50);
   });
   ExchangeThread exchanges;
+  exchanges.prepare();
   std::vector<void*> input = {nullptr};
   exchanges.start(kernel, {.inputs = input, .outputs = {}, .workspace = nullptr});
   goes_on = true;  // not reached where start() waits
@@ -74,6 +76,7 @@ TEST_CASE("where an exchange fails, those behind it do not run, and whoever wait
   });
   TestKernel counting([&](void*) { ++num_run; });
   ExchangeThread exchanges;
+  exchanges.prepare();
   std::vector<void*> input = {nullptr};
   const OperandAddresses addresses{.inputs = input, .outputs = {}, .workspace = nullptr};
   exchanges.start(counting, addresses);
@@ -94,8 +97,45 @@ TEST_CASE("exchanges that nobody finishes end with what started them, and those 
   });
   {
     ExchangeThread exchanges;
+    exchanges.prepare();
     std::vector<void*> input = {nullptr};
     for (int i = 0; i < 50; ++i) exchanges.start(kernel, {.inputs = input, .outputs = {}, .workspace = nullptr});
   }
   CHECK(num_run < 50);
+}
+
+TEST_CASE("what is dropped does not run, and what runs is over when its memory goes") {
+  std::atomic<int> num_running{0}, num_run{0};
+  TestKernel kernel([&](void*) {
+    ++num_running;
+    nap(3000);
+    ++num_run;
+    --num_running;
+  });
+  ExchangeThread exchanges;
+  exchanges.prepare();
+  std::vector<void*> input = {nullptr};
+  const OperandAddresses addresses{.inputs = input, .outputs = {}, .workspace = nullptr};
+  exchanges.drop();  // nothing
+  exchanges.start(kernel, addresses);
+  exchanges.finish(0);
+  for (int i = 0; i < 50; ++i) exchanges.start(kernel, addresses);
+  exchanges.drop();
+  CHECK(num_running == 0);
+  const int num_before = num_run;
+  CHECK(num_before < 50);
+  CHECK_THROWS_AS(exchanges.finish(0), InternalError);
+  CHECK_THROWS_AS(exchanges.start(kernel, addresses), InternalError);
+  nap(10'000);
+  CHECK(num_run == num_before);
+}
+
+TEST_CASE("an exchange that finds no memory tells who waits for it") {
+  TestKernel kernel([](void*) { throw std::bad_alloc(); });
+  ExchangeThread exchanges;
+  exchanges.prepare();
+  std::vector<void*> input = {nullptr};
+  exchanges.start(kernel, {.inputs = input, .outputs = {}, .workspace = nullptr});
+  CHECK_THROWS_AS(exchanges.finish(0), std::bad_alloc);
+  exchanges.drop();
 }

@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cuda/emulated_device.h"
+#include "tests/ranks/deterministic_cases.h"
 #include "tests/ranks/rank_runs.h"
 #include "tests/ranks/saved_checkpoints.h"
-#include "tests/ranks/deterministic_cases.h"
 
 // Whole runs of ranks whose devices are emulated GPUs, by NCCL's calls, beside one of one CPU and beside their plans.
 

@@ -143,14 +143,14 @@ class Faults(unittest.TestCase):
 
 KILLED = 0
 RANK_SETTINGS = [*SETTINGS, "model.layers=[flatten, linear: {out: 24}, relu, linear: {out: 10}]", "optimizer=adamw",
-                 "checkpoint.sharded=true", "parallel.data=2", "device={type: cpu, threads: 1}"]
+                 "checkpoint.sharded=true", "parallel={data: 2, bucket_size: 1}", "device={type: cpu, threads: 1}"]
 RANK_EXIT_CODES = (*EXIT_CODES, 75, -signal.SIGKILL)
 
 
 class RankFaults(unittest.TestCase):
-    """Two ranks, of one of which a call on files fails or is its last."""
+    """Two ranks, of one of which a call fails or is its last, while sums run beside what they compute."""
     shard = "none"
-    every = 1
+    every = 2
 
     @classmethod
     def setUpClass(cls):
@@ -163,14 +163,14 @@ class RankFaults(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     @classmethod
-    def run_ranks(cls, output, words=(), failing_rank=None, call=0, error=errno.ENOSPC):
+    def run_ranks(cls, output, words=(), failing_rank=None, call=0, error=errno.ENOSPC, kind="files"):
         """Exit codes and what the ranks say."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         processes = []
         for rank in range(2):
-            failing = {"LD_PRELOAD": os.environ["FAILING_CALLS"], "FAILING_KIND": "files", "FAILING_CALL": str(call),
+            failing = {"LD_PRELOAD": os.environ["FAILING_CALLS"], "FAILING_KIND": kind, "FAILING_CALL": str(call),
                        "FAILING_ERROR": str(error), "FAILING_FOLDER": str(cls.folder / output),
                        "FAILING_COUNT": str(cls.folder / "count")}
             environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
@@ -207,15 +207,15 @@ class RankFaults(unittest.TestCase):
                [path.name for path in (self.folder / output).glob(".seen*")]
         self.assertEqual(left, [])
 
-    def check_every_call(self, rank, error, every=1):
-        for code, said in self.run_ranks("counted", failing_rank=rank, error=error):
+    def check_every_call(self, rank, error, every=1, kind="files"):
+        for code, said in self.run_ranks("counted", failing_rank=rank, error=error, kind=kind):
             self.assertEqual(code, 0, said)
         num_calls = int((self.folder / "count").read_text())
         self.assertGreater(num_calls, 0)
         told = 0
         for call in range(1, num_calls + 1, every):
-            with self.subTest(shard=self.shard, rank=rank, call=call, error=error):
-                ends = self.run_ranks("run", failing_rank=rank, call=call, error=error)
+            with self.subTest(shard=self.shard, kind=kind, rank=rank, call=call, error=error):
+                ends = self.run_ranks("run", failing_rank=rank, call=call, error=error, kind=kind)
                 for code, said in ends:
                     self.assertIn(code, RANK_EXIT_CODES, said)
                 said = "".join(said for _, said in ends)
@@ -234,6 +234,12 @@ class RankFaults(unittest.TestCase):
     def test_a_full_disk_of_rank_1(self):
         self.assertGreater(self.check_every_call(1, errno.ENOSPC, every=self.every), 0)
 
+    def test_large_allocations_of_rank_1(self):
+        self.check_every_call(1, errno.ENOMEM, every=2 * self.every, kind="memory")
+
+    def test_threads_of_rank_1(self):
+        self.check_every_call(1, errno.EAGAIN, every=1, kind="threads")
+
     def test_rank_0_killed(self):
         self.check_every_call(0, KILLED, every=3 * self.every)
 
@@ -243,7 +249,7 @@ class RankFaults(unittest.TestCase):
 
 class SharedRankFaults(RankFaults):
     shard = "parameters"
-    every = 2
+    every = 4
 
 
 if __name__ == "__main__":

@@ -6,8 +6,11 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "engine/errors.h"
+#include "engine/train/agreement.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/train/files/replaced_run.h"
 
@@ -167,7 +170,12 @@ std::string RunDirectory::checkpoint_path(std::int64_t step) const {
 }
 
 Checkpoint RunDirectory::newest(bool accept_previous, Communicator* ranks) const {
+  // Of rank 0: on a network's file system another may not see the newest yet, and they read the same ones together.
   std::vector<std::int64_t> steps = checkpoint_steps();
+  if (ranks != nullptr) {
+    std::istringstream told(text_of_rank(*ranks, 0, fmt::format("{}", fmt::join(steps, " "))));
+    steps.assign(std::istream_iterator<std::int64_t>(told), {});
+  }
   if (steps.empty()) {
     throw DataError(fmt::format("there is no checkpoint under {} to resume from; without --resume the run starts anew",
                                 checkpoints_path()));

@@ -52,6 +52,15 @@ bool sees(const std::string& path, const std::string& text) {
   return false;
 }
 
+/// What a check that was killed has left.
+void remove_old_tokens(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    std::error_code ignored;
+    if (entry.path().filename().string().starts_with(token_name)) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 /// What is wrong on this rank; empty: nothing.
 std::string folder_mistake(const std::string& folder, const std::string& token, int rank) {
   const auto mistake = [&](std::string_view what) {
@@ -78,6 +87,7 @@ void require_shared_folder(const std::string& folder, Communicator& ranks) {
   std::string failure, token;
   std::unique_ptr<const TokenFile> file;
   if (leads) {
+    remove_old_tokens(folder);
     std::random_device random;
     token = fmt::format("{:08x}{:08x}", random(), random());
     try {

@@ -120,7 +120,8 @@ std::vector<std::string> random_settings(std::mt19937& random, const std::string
   if (is_many_classes && one_in(2)) set.emplace_back("memory.chunked_loss=8");
   if (one_in(3) && std::find(set.begin(), set.end(), "memory.update=in_backward") == set.end()) {
     const char* const shards[] = {"none", "optimizer", "gradients", "parameters"};
-    set.push_back(std::string("parallel={data: 2, shard: ") + shards[random() % std::size(shards)] + "}");
+    set.push_back(std::string("parallel={data: 2, bucket_size: ") + (one_in(2) ? "1" : "0") +
+                  ", shard: " + shards[random() % std::size(shards)] + "}");
   }
   return set;
 }
