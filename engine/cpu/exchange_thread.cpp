@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/device/thread_limit.h"
+
 namespace trainer {
 
 ExchangeThread::~ExchangeThread() {
@@ -15,7 +17,7 @@ ExchangeThread::~ExchangeThread() {
 }
 
 void ExchangeThread::prepare() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
 }
 
 void ExchangeThread::start(CpuKernel& kernel, const OperandAddresses& addresses) {

@@ -23,7 +23,7 @@ class ExchangeThread {
   ExchangeThread(const ExchangeThread&) = delete;
   ExchangeThread& operator=(const ExchangeThread&) = delete;
 
-  /// Makes the thread. Throws std::system_error where the system has none left.
+  /// Makes the thread; throws DeviceError where the system starts none.
   void prepare();
 
   /// `kernel` must outlive its run, and is run by nobody else. Throws what an earlier one has failed with.

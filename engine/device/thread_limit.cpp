@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <iterator>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace trainer {
 
@@ -18,6 +20,13 @@ DeviceError thread_limit_error(int num_started, int num_wanted) {
   return DeviceError("the system lets this process start " + std::to_string(num_started) + " of " +
                      std::to_string(num_wanted) + " threads; raise its limit (ulimit -u, ulimit -v, the container's)" +
                      (can_be_fewer ? ", or give device.threads" : ""));
+}
+
+std::thread start_thread(std::function<void()> body) try {
+  return std::thread(std::move(body));
+} catch (const std::system_error&) {
+  const int num_running = num_running_threads();
+  throw thread_limit_error(num_running, num_running + 1);
 }
 
 }  // namespace trainer

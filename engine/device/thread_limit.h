@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <thread>
+
 #include "engine/errors.h"
 
 namespace trainer {
@@ -13,5 +16,8 @@ int num_running_threads();
 /// The system lets this process start no more threads: `num_started` of the `num_wanted` that it needs, each with the
 /// one that it began with.
 DeviceError thread_limit_error(int num_started, int num_wanted);
+
+/// A thread more, which runs `body`; throws thread_limit_error() where the system starts none.
+std::thread start_thread(std::function<void()> body);
 
 }  // namespace trainer

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/device/thread_limit.h"
 #include "engine/ranks/untold_rank_error.h"
 
 namespace trainer {
@@ -36,7 +37,7 @@ RankWatch::RankWatch(int rank, std::vector<Socket> sockets, double timeout_secon
     peers_[i].heard = Clock::now();
     if (peers_[i].socket.is_open()) peers_[i].socket.set_blocking(false);
   }
-  thread_ = std::thread([this] { watch(); });
+  thread_ = start_thread([this] { watch(); });
 }
 
 RankWatch::~RankWatch() {

@@ -143,7 +143,7 @@ class Faults(unittest.TestCase):
 
 KILLED = 0
 RANK_SETTINGS = [*SETTINGS, "model.layers=[flatten, linear: {out: 24}, relu, linear: {out: 10}]", "optimizer=adamw",
-                 "checkpoint.sharded=true", "parallel={data: 2, bucket_size: 1}", "device={type: cpu, threads: 1}"]
+                 "checkpoint.sharded=true", "parallel={data: 2, bucket_size: 1, timeout: 8}", "device={type: cpu, threads: 1}"]
 RANK_EXIT_CODES = (*EXIT_CODES, 75, -signal.SIGKILL)
 
 
