@@ -82,7 +82,7 @@ ExitCode launch_ranks(int num_ranks) {
   if (num_ranks > most_launched)
     throw ConfigError(fmt::format("one machine runs at most {} ranks: mpirun, srun or torchrun start them on several",
                                   most_launched));
-  const int port = Socket::listen(0, true).port();
+  const int port = free_local_port();
   std::vector<std::string> words = own_words();
   const std::vector<char*> word_pointers = pointers_of(words);
   const pid_t own = ::getpid();

@@ -1,5 +1,6 @@
 #include "engine/program/rank_sums.h"
 
+#include <bit>
 #include <map>
 #include <vector>
 
@@ -36,9 +37,15 @@ void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& rout
   }
 }
 
-/// Of gradients that are summed at a time: few where their memory is freed then; where it stays, as many as leave
-/// several buckets, and give more time to bytes than to messages.
-constexpr std::int64_t freed_bucket_bytes = std::int64_t{1} << 20, kept_bucket_bytes = std::int64_t{4} << 20;
+/// Of gradients that are summed at a time where their memory is freed then.
+constexpr std::int64_t freed_bucket_bytes = std::int64_t{1} << 20;
+
+/// Where it stays: as many as leave several buckets, and give more time to bytes than to messages, of which an exchange
+/// has one more each time that machines of eight ranks double (Note [Links between ranks] in engine/plan/link_rates.h).
+std::int64_t kept_bucket_bytes(std::int64_t num_ranks) {
+  const auto doublings = std::bit_width(static_cast<std::uint64_t>(num_ranks - 1) / 8);
+  return (std::int64_t{4} << 20) * (1 + doublings);
+}
 
 }  // namespace
 
@@ -52,7 +59,7 @@ Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSch
           .has_parts = sharding.is_on(),
           .bucket_bytes = asked > 0                   ? asked
                           : sharding.cuts_gradients() ? freed_bucket_bytes
-                                                      : kept_bucket_bytes,
+                                                      : kept_bucket_bytes(schedule.num_ranks()),
           .starts = overlaps};
 }
 

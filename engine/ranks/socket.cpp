@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include "engine/ranks/untold_rank_error.h"
@@ -93,6 +94,18 @@ Socket Socket::listen(int port, bool is_local) {
   throw UntoldRankError(
       ExitCode::device,
       fmt::format("rank 0 cannot wait for the others at port {}: {}; MASTER_PORT names another", port, problem));
+}
+
+int free_local_port() {
+  constexpr unsigned first = 20000, count = 12000, most_tries = 100;  // Linux gives those from 32768 on
+  std::random_device random;
+  for (unsigned i = 0; i < most_tries; ++i) {
+    try {
+      return Socket::listen(static_cast<int>(first + random() % count), true).port();
+    } catch (const RankError&) {  // somebody waits there
+    }
+  }
+  return Socket::listen(0, true).port();
 }
 
 Socket Socket::connect(const std::vector<std::string>& addresses, int port, double seconds) {

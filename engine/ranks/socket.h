@@ -46,6 +46,10 @@ class Socket {
   int descriptor_ = -1;
 };
 
+/// A port of this machine that nobody waits at, and none of those that the system gives to connections: so it is still
+/// free when a rank comes to wait there.
+int free_local_port();
+
 /// The name of this machine, and the numbers by which others may reach it.
 std::vector<std::string> addresses_of_this_machine();
 

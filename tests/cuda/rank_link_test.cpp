@@ -201,7 +201,7 @@ TEST_CASE(
 }
 
 TEST_CASE("ranks of GPUs that are processes add up, and tell of one that is killed") {
-  const int port = Socket::listen(0, true).port();
+  const int port = free_local_port();
   constexpr int size = 3, killed = 2;
   const auto run_rank = [&](int rank) {
     RankEnvironment environment;

@@ -49,7 +49,7 @@ TEST_CASE("where something tells all ranks the place of rank 0, nobody has to na
 TEST_CASE("ranks whose bytes something else would carry are told") {
   RankEnvironment environment;
   environment.size = environment.num_local = 2;
-  environment.port = Socket::listen(0, true).port();
+  environment.port = free_local_port();
   std::thread other([environment]() mutable {
     environment.rank = 1;
     try {

@@ -13,7 +13,7 @@ namespace trainer {
 /// Calls `body` once for each rank, each in a thread of its own that reaches the others; rethrows the first failure of
 /// the lowest rank. Nothing in it may assert, which is for one thread.
 inline void on_ranks(int num_ranks, const std::function<void(SocketCommunicator&)>& body, double timeout_seconds = 60) {
-  const int port = Socket::listen(0, true).port();
+  const int port = free_local_port();
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(num_ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < num_ranks; ++rank)

@@ -138,33 +138,33 @@ TEST_CASE("a run goes on from a sharded checkpoint as from a whole one, with any
     int from, to;
     const char *from_shard, *to_shard;
   };
-  for (const auto& [from, to, from_shard, to_shard] :
+  for (const Change& change :
        {Change{2, 2, "none", "parameters"}, Change{3, 1, "parameters", "none"}, Change{1, 3, "none", "optimizer"},
         Change{2, 4, "gradients", "gradients"}, Change{4, 3, "optimizer", "none"}}) {
-    INFO(from << " to " << to << " ranks");
+    INFO(change.from << " to " << change.to << " ranks");
     const OutputFolder folder;
     const std::vector<std::string> shared = {"average=ema", "average.decay=0.9", "memory.moments=8bit",
                                              "checkpoint.keep=9"};
     const auto begin = [&](const std::string& run, const std::string& sharded) {
-      const std::vector<RankRun> begun =
-          run_ranks(from, without_norms, folder.path(run),
-                    and_more(shared, {std::string("parallel.shard=") + from_shard, "checkpoint.sharded=" + sharded}),
-                    {.interrupt_after = 6});
+      const std::vector<RankRun> begun = run_ranks(
+          change.from, without_norms, folder.path(run),
+          and_more(shared, {std::string("parallel.shard=") + change.from_shard, "checkpoint.sharded=" + sharded}),
+          {.interrupt_after = 6});
       for (const RankRun& each : begun) CHECK(each.status == RunStatus::interrupted);
     };
     const auto go_on = [&](const std::string& run, const std::string& sharded) {
-      const std::vector<RankRun> resumed =
-          run_ranks(to, without_norms, folder.path(run),
-                    and_more(shared, {std::string("parallel.shard=") + to_shard, "checkpoint.sharded=" + sharded}),
-                    {.resume = true});
+      const std::vector<RankRun> resumed = run_ranks(
+          change.to, without_norms, folder.path(run),
+          and_more(shared, {std::string("parallel.shard=") + change.to_shard, "checkpoint.sharded=" + sharded}),
+          {.resume = true});
       for (const RankRun& each : resumed) CHECK(each.status == RunStatus::done);
     };
     begin("from sharded", "true");
     begin("from whole", "false");
-    CHECK(fs::exists(checkpoint_of(folder, "from sharded", 6) + "/model.safetensors.index.json") == (from > 1));
+    CHECK(fs::exists(checkpoint_of(folder, "from sharded", 6) + "/model.safetensors.index.json") == (change.from > 1));
     go_on("from sharded", "false");
     go_on("from whole", "true");
-    CHECK(fs::exists(checkpoint_of(folder, "from whole", 12) + "/model.safetensors.index.json") == (to > 1));
+    CHECK(fs::exists(checkpoint_of(folder, "from whole", 12) + "/model.safetensors.index.json") == (change.to > 1));
     CHECK(same_tensors(checkpoint_of(folder, "from sharded", 12), checkpoint_of(folder, "from whole", 12)));
   }
 }

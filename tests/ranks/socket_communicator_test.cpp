@@ -130,7 +130,7 @@ TEST_CASE("ranks that leave wait for all, or until one has failed") {
 }
 
 TEST_CASE("ranks that do not come are named, within the time-out") {
-  const int port = Socket::listen(0, true).port();
+  const int port = free_local_port();
   RankEnvironment environment;
   environment.size = environment.num_local = 3;
   environment.port = port;

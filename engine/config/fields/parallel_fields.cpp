@@ -36,11 +36,11 @@ void add_parallel_fields(Fields& fields) {
          "way")
           .also_called({"overlap_comm", "overlap_grad_reduce", "overlap_param_gather", "backward_prefetch",
                         "forward_prefetch"}));
-  fields.add(harmless,
-             of(parallel, &ParallelConfig::bucket_size, "parallel.bucket_size", size_of_memory(0),
-                "Gradients that are added up at a time while the backward pass goes on; 0: 4 MiB, or 1 MiB where "
-                "`parallel.shard` cuts them and their memory is free behind the sum")
-                 .also_called({"bucket", "bucket_cap_mb", "reduce_bucket_size", "allgather_bucket_size"}));
+  fields.add(harmless, of(parallel, &ParallelConfig::bucket_size, "parallel.bucket_size", size_of_memory(0),
+                          "Gradients that are added up at a time while the backward pass goes on; 0: 4 MiB, of more "
+                          "than 8 ranks 4 MiB more each time that they double, and 1 MiB where `parallel.shard` cuts "
+                          "them and their memory is free behind the sum")
+                           .also_called({"bucket", "bucket_cap_mb", "reduce_bucket_size", "allgather_bucket_size"}));
   fields.add(harmless,
              of(parallel, &ParallelConfig::deterministic, "parallel.deterministic", boolean(),
                 "The same losses and weights, bit for bit, on any number of ranks that divides `parallel.parts`: "

@@ -57,7 +57,8 @@ void remove_old_tokens(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::error_code ignored;
-    if (entry.path().filename().string().starts_with(token_name)) std::filesystem::remove(entry.path(), ignored);
+    if (entry.is_regular_file(ignored) && entry.path().filename().string().starts_with(token_name))
+      std::filesystem::remove(entry.path(), ignored);
   }
 }
 
