@@ -241,11 +241,10 @@ class RoutineSchedule {
       const bool is_last = &bucket == &buckets_.back() && !sums.keeps_wholes;
       const bool is_started = sums.starts && !is_last;
       if (is_started) {
-        const std::size_t before = started_.num_started();
-        started_.start(std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
+        const std::size_t number = started_.start(std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
         // Two buckets at a time are on their way, or as many as there are where their memory is kept anyway.
-        if (!sums.keeps_wholes && last_sum_ > 0) started_.finish(last_sum_ - 1, no_layer, Phase::backward);
-        last_sum_ = before + 1;
+        if (!sums.keeps_wholes && last_sum_) started_.finish(*last_sum_, no_layer, Phase::backward);
+        last_sum_ = number;
       } else {
         started_.finish_all(no_layer, Phase::backward);
         scheduler_.append_call(routine_, std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
@@ -428,8 +427,8 @@ class RoutineSchedule {
   std::size_t next_gather_ = 0;                              // the one that has not been used yet
   std::vector<Bucket> buckets_;                              // in the order in which they are summed
   StartedCalls started_;
-  std::size_t last_sum_ = 0;    // 1 + the number of the sum of gradients that was started last
-  std::vector<ValueId> taken_;  // inputs whose buffer the current node's outputs took over
+  std::optional<std::size_t> last_sum_;  // of gradients, that was started last
+  std::vector<ValueId> taken_;           // inputs whose buffer the current node's outputs took over
 };
 
 }  // namespace

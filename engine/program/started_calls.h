@@ -27,7 +27,6 @@ class StartedCalls {
   void finish_all(LayerId layer, Phase phase) {
     if (!calls_.empty()) finish(calls_.size() - 1, layer, phase);
   }
-  std::size_t num_started() const { return calls_.size(); }
 
  private:
   struct Call {
