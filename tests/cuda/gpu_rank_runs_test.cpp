@@ -1,4 +1,6 @@
+#include <array>
 #include <catch2/catch.hpp>
+#include <string_view>
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/ranks/deterministic_cases.h"
@@ -28,12 +30,16 @@ TEST_CASE("several ranks of GPUs train as one process does, to rounding, and eac
 TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, and each holds what its plan says") {
   RankRunOptions on_gpus;
   on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  std::size_t turn = 0;
   for (const RankCase& each : rank_cases()) {
     const OutputFolder folder;
+    ++turn;
     for (const int num_ranks : {2, 3}) {
       const std::string n = std::to_string(num_ranks);
       const RankRun whole = run_ranks(num_ranks, each.yaml, folder.path("none" + n), each.overrides, on_gpus).front();
       for (const char* shard : {"optimizer", "gradients", "parameters"}) {
+        // Three ranks in turn: all of both would take minutes.
+        if (num_ranks == 3 && std::string_view(shard) != all_shards[1 + turn % 3]) continue;
         INFO(each.name << ", " << num_ranks << " ranks, " << shard);
         std::vector<std::string> overrides = each.overrides;
         overrides.push_back(std::string("parallel.shard=") + shard);
@@ -57,15 +63,13 @@ TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 GPUs, however 
     REQUIRE(one.status == RunStatus::done);
     // In turn: all of both would take minutes.
     const std::size_t turn = number++;
-    for (const int num_ranks : {4, turn % 3 == 0 ? 8 : 2}) {
-      const char* const shard = all_shards[(turn + static_cast<std::size_t>(num_ranks) / 4) % std::size(all_shards)];
-      INFO(num_ranks << " ranks, " << shard);
-      const std::string name = shard + std::to_string(num_ranks);
-      check_same_bits(run_ranks(num_ranks, each.yaml, folder.path(name),
-                                with_overrides(overrides, {std::string("parallel.shard=") + shard}), on_gpus),
-                      one);
-      check_same_files(folder, "one", name, one.steps.size());
-    }
+    const int num_ranks = std::array{4, 2, 8}[turn % 3];
+    const char* const shard = all_shards[turn % std::size(all_shards)];
+    INFO(num_ranks << " ranks, " << shard);
+    check_same_bits(run_ranks(num_ranks, each.yaml, folder.path("several"),
+                              with_overrides(overrides, {std::string("parallel.shard=") + shard}), on_gpus),
+                    one);
+    check_same_files(folder, "one", "several", one.steps.size());
   }
 }
 

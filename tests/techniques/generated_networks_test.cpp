@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "tests/techniques/free_of_consequence.h"
 #include "tests/techniques/generated_experiments.h"
@@ -8,12 +7,6 @@
 namespace trainer {
 
 namespace {
-
-/// TRAINER_GENERATED_NETWORKS, or few.
-int num_generated_networks() {
-  const char* const number = std::getenv("TRAINER_GENERATED_NETWORKS");
-  return number == nullptr ? 30 : std::atoi(number);
-}
 
 /// One of the ways that change no bit of this experiment.
 Settings draw_settings(std::mt19937& random, const std::string& yaml) {
@@ -73,7 +66,7 @@ struct GeneratedRuns {
 TEST_CASE("generated networks run as planned, and neither techniques nor stops change a bit of them") {
   const OutputFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  for (int i = 0; i < num_generated_networks(); ++i) {
+  for (int i = 0; i < num_generated(30); ++i) {
     std::mt19937 random(static_cast<unsigned>(i));
     GeneratedRuns runs{generated_network(random), folder, *device};
     INFO("network " << i << "\n" << runs.yaml);

@@ -72,13 +72,14 @@ std::string with_blanks(const std::vector<std::string>& set) {
 
 }  // namespace
 
-TEST_CASE("no setting of any fix, choice or adaptation of 150 generated runs without memory enough can be dropped") {
+TEST_CASE("no setting of any fix, choice or adaptation of generated runs without memory enough can be dropped") {
   const OutputFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const MachineRates rates = assumed_cpu_rates(1);
   std::mt19937 random(20261122);
   int num_cases = 0, num_fixes = 0, num_choices = 0, num_adaptations = 0;
-  while (num_cases < 150) {
+  const int most_cases = num_generated(50);
+  while (num_cases < most_cases) {
     const std::string yaml = generated_experiment(random, 2);
     INFO(yaml);
     // Where the allocator is chosen each question is two plans.
@@ -122,9 +123,9 @@ TEST_CASE("no setting of any fix, choice or adaptation of 150 generated runs wit
     if (num_cases % 20 != 0) continue;
     for (const Change& choice : find_choices(planner, limited, data, capacity, {})) num_choices += check_choice(choice);
   }
-  CHECK(num_fixes > 40);
-  CHECK(num_choices > 2);
-  CHECK(num_adaptations > 2);
+  CHECK(num_fixes > num_cases / 4);
+  CHECK(num_choices > num_cases / 75);
+  CHECK(num_adaptations > num_cases / 75);
 }
 
 }  // namespace trainer
