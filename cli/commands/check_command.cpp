@@ -25,6 +25,7 @@
 #include "engine/report/text/style.h"
 #include "engine/train/data_checks.h"
 #include "engine/train/files/frozen_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/weights_match.h"
 #include "engine/train/running_stage.h"
 
@@ -81,7 +82,7 @@ struct CheckFindings {
 /// What a run would start from, which may be tensors that do not match.
 std::optional<WeightsMatch> examine_weights(const Experiment& experiment, const Program& program) {
   if (experiment.weights.file.empty()) return std::nullopt;
-  return match_weights(experiment.weights, WeightFiles(experiment.weights.file), program);
+  return match_weights(experiment.weights, intact_weights(experiment.weights.file), program);
 }
 
 DataError unreadable_samples(const std::vector<std::string>& reasons) {

@@ -24,6 +24,7 @@
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/replaced_file.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/trainer_command.h"
@@ -158,7 +159,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
   bound_spinning();
   refuse_existing(arguments.confusion, arguments.overwrite);
   const Experiment experiment = load_for_evaluation(arguments);
-  const WeightFiles files(initial_weights_file(experiment.weights.file));
+  const WeightFiles files = intact_weights(experiment.weights.file);
   const std::unique_ptr<Device> device = make_device(experiment);
   const LoadedData data = load_data(experiment.data, experiment.seed);
   Interruption interruption;

@@ -27,6 +27,7 @@
 #include "engine/train/files/exported_names.h"
 #include "engine/train/files/exported_weights.h"
 #include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
@@ -87,7 +88,7 @@ ModelToExport model_of_configuration(const ExportArguments& arguments) {
         "{} names no weights to export: give a run's folder in its place, or --weights with a safetensors file, or the "
         "folder of a checkpoint or a run",
         arguments.experiment.config_path));
-  WeightFiles files(initial_weights_file(experiment.weights.file));
+  WeightFiles files = intact_weights(experiment.weights.file);
   WeightsMatch match = match_weights(experiment.weights, files, graph_of(experiment));
   require_match(match);
   if (match.count(WeightsStatus::fresh) > 0)

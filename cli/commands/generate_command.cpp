@@ -28,7 +28,7 @@
 #include "engine/report/plan/text_plan_report.h"
 #include "engine/report/text/step_time_text.h"
 #include "engine/train/files/exported_model.h"
-#include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/files/trained_model.h"
 #include "engine/train/text_model.h"
@@ -270,7 +270,7 @@ ExitCode generate(GenerateArguments arguments) {
   const std::vector<TokenId> prompt = prompt_of(arguments, tokenizer);
   const auto num_prompt = static_cast<std::int64_t>(prompt.size());
   const std::int64_t num_tokens = num_new_tokens(arguments, num_prompt, longest_text(experiment));
-  const WeightFiles files(initial_weights_file(experiment.weights.file));
+  const WeightFiles files = intact_weights(experiment.weights.file);
 
   const std::unique_ptr<Device> device = make_device(experiment);
   const Capacity capacity = capacity_of(experiment, data_of_texts(), *device);

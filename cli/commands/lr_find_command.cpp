@@ -27,7 +27,7 @@
 #include "engine/report/run/range_test_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/data_checks.h"
-#include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/replaced_file.h"
 #include "engine/train/measure/range_test_run.h"
 #include "engine/trainer_command.h"
@@ -117,7 +117,7 @@ ExitCode find_rates(const LrFindArguments& arguments) {
   const std::unique_ptr<Device> device = make_device(experiment);
   const LoadedData data = load_data(experiment.data, experiment.seed);
   std::optional<WeightFiles> weights;
-  if (!experiment.weights.file.empty()) weights.emplace(initial_weights_file(experiment.weights.file));
+  if (!experiment.weights.file.empty()) weights = intact_weights(experiment.weights.file);
   check_data(experiment, data);
   const std::int64_t capacity = run_capacity(experiment, data.description, *device, /*dataset_is_loaded=*/true);
   // What a run of the configuration settles, so that the steps are its steps.

@@ -14,6 +14,7 @@
 #include "engine/graph/graph.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/onnx/onnx_file.h"
 #include "engine/train/onnx/onnx_translation.h"
 
@@ -55,7 +56,7 @@ ExitCode export_onnx(const OnnxExportArguments& arguments) {
   // At any size of the batch, which is a symbol in what is written.
   const Graph graph = build_graph(experiment, data, 2, GraphMode::evaluation);
   const OnnxGraph onnx = onnx_of(graph, data);
-  const WeightFiles files(initial_weights_file(experiment.weights.file));
+  const WeightFiles files = intact_weights(experiment.weights.file);
   const WeightsMatch match = match_weights(experiment.weights, files, graph);
   require_match(match);
   if (match.count(WeightsStatus::fresh) > 0)

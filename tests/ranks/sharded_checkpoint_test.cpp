@@ -11,6 +11,7 @@
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/process_memory.h"
 #include "engine/train/files/durable_file.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/files/shared_folder.h"
 #include "engine/train/files/tensor_shards.h"
@@ -279,7 +280,9 @@ TEST_CASE("shards that are missing, damaged, doubled or not those of the index a
     INFO(each.name);
     const std::string run = folder.path(each.name);
     fs::copy(folder.path("sound"), run, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    CHECK_NOTHROW(intact_weights(run));
     each.damage(RunDirectory(run).checkpoint_path(8));
+    CHECK_THROWS_AS(intact_weights(run), DataError);
     for (const int num_ranks : {1, 2}) {
       const std::string message =
           refusal_to([&] { run_ranks(num_ranks, without_norms, run, overrides, {.resume = true}); });

@@ -229,33 +229,60 @@ struct FileShare {
   std::size_t rank = 0, size = 1;
 };
 
-Checkpoint read_share(const std::string& path, FileShare share) {
-  const std::string state_path = fmt::format("{}/{}", path, state_file);
+/// state.json, whole.
+struct Description {
+  int version = 0;
+  Json state;
+};
+
+/// Any JSON.
+std::optional<Json> parse_state_file(const std::string& path) {
+  return parse_json<Json>(read_text_file(fmt::format("{}/{}", path, state_file), max_state_bytes));
+}
+
+Json read_state_file(const std::string& path) {
+  std::optional<Json> json = parse_state_file(path);
+  if (!json || !json->is_object()) throw unusable_checkpoint(path, fmt::format("{} is not a JSON object", state_file));
+  return *std::move(json);
+}
+
+bool has_state_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fmt::format("{}/{}", path, state_file), ignored);
+}
+
+Description read_description(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) throw unusable_checkpoint(path, "there is no such folder");
-  if (!fs::exists(state_path, ignored)) throw unusable_checkpoint(path, fmt::format("{} is missing", state_file));
-  std::optional<Json> json = parse_json<Json>(read_text_file(state_path, max_state_bytes));
-  if (!json || !json->is_object()) throw unusable_checkpoint(path, fmt::format("{} is not a JSON object", state_file));
-  const int version = check_format(path, *json);
-  try {
-    const JsonInput<Json> state(*json);
-    const std::string stated = state.at("crc32").text();
-    json->erase("crc32");
-    if (checksum_text(checksum_of_text(json->dump())) != stated) throw changed_file(path, state_file);
-    Checkpoint checkpoint{path, read_training_state(state), state.at("config").object().dump()};
-    const JsonInput<Json> described = state.at("files");
-    std::size_t num_files = 0;
-    for (const auto& [file, place] :
-         {std::pair{model_file, &checkpoint.model}, std::pair{optimizer_file, &checkpoint.optimizer}}) {
-      const ListOfTensors list = find_list(path, file, version, described);
-      *place = list.path;
-      for (const std::string& name : list.files)
-        if (num_files++ % share.size == share.rank) verify_file(path, name, described.at(name));
-    }
-    return checkpoint;
-  } catch (const JsonMistake& mistake) {
-    throw unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
+  if (!has_state_file(path)) throw unusable_checkpoint(path, fmt::format("{} is missing", state_file));
+  Json json = read_state_file(path);
+  const int version = check_format(path, json);
+  const std::string stated = JsonInput<Json>(json).at("crc32").text();
+  json.erase("crc32");
+  if (checksum_text(checksum_of_text(json.dump())) != stated) throw changed_file(path, state_file);
+  return {version, std::move(json)};
+}
+
+DataError mistaken_state(const std::string& path, const JsonMistake& mistake) {
+  return unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
+}
+
+Checkpoint read_share(const std::string& path, FileShare share) try {
+  const Description description = read_description(path);
+  const JsonInput<Json> state(description.state);
+  Checkpoint checkpoint{path, read_training_state(state), state.at("config").object().dump()};
+  const JsonInput<Json> described = state.at("files");
+  std::size_t num_files = 0;
+  for (const auto& [file, place] :
+       {std::pair{model_file, &checkpoint.model}, std::pair{optimizer_file, &checkpoint.optimizer}}) {
+    const ListOfTensors list = find_list(path, file, description.version, described);
+    *place = list.path;
+    for (const std::string& name : list.files)
+      if (num_files++ % share.size == share.rank) verify_file(path, name, described.at(name));
   }
+  return checkpoint;
+} catch (const JsonMistake& mistake) {
+  throw mistaken_state(path, mistake);
 }
 
 }  // namespace
@@ -297,6 +324,22 @@ Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
   }
   fail_together(ranks, failure);
   return *std::move(checkpoint);
+}
+
+bool is_checkpoint(const std::string& folder) {
+  if (!has_state_file(folder)) return false;
+  const std::optional<Json> json = parse_state_file(folder);
+  if (!json) throw unusable_checkpoint(folder, fmt::format("{} is not JSON", state_file));
+  return json->is_object() && json->value("format", Json()) == checkpoint_format_name;
+}
+
+void verify_model(const std::string& path) try {
+  const Description description = read_description(path);
+  const JsonInput<Json> described = JsonInput<Json>(description.state).at("files");
+  for (const std::string& name : find_list(path, model_file, description.version, described).files)
+    verify_file(path, name, described.at(name));
+} catch (const JsonMistake& mistake) {
+  throw mistaken_state(path, mistake);
 }
 
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {

@@ -78,6 +78,9 @@ void make_directories_durably(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   if (parent != path) make_directories_durably(parent);
   const bool is_new = fs::create_directory(path, error);
+  std::error_code ignored;
+  if (error && fs::exists(path, ignored) && !fs::is_directory(path, ignored))
+    throw DataError(fmt::format("'{}' is no folder, and has to be one", path));
   if (error) throw failed("make the folder", path, error.value());
   if (is_new) sync_directory(parent.empty() ? "." : parent);
 }

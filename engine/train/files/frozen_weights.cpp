@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/saved_tensors.h"
 #include "engine/train/parameter_init.h"
 
@@ -43,7 +44,7 @@ FrozenWeights::FrozenWeights(const Experiment& experiment, const Program& progra
     const FrozenNetwork& network = program.frozen_networks[i];
     const WeightsConfig& config = experiment.losses[static_cast<std::size_t>(network.loss)].feature.weights;
     std::string name = program.layers[static_cast<std::size_t>(network.layer)].path;
-    WeightFiles files(config.file);
+    WeightFiles files = intact_weights(config.file);
     WeightsMatch match =
         match_frozen_weights(config, files, frozen_tensors(program, static_cast<std::int32_t>(i)), name);
     networks_.push_back({std::move(name), std::move(files), std::move(match)});

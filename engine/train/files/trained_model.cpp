@@ -12,6 +12,7 @@
 #include "datasets/dataset_description.h"
 #include "datasets/prediction/input_description.h"
 #include "engine/config/load_experiment.h"
+#include "engine/config/stages.h"
 #include "engine/config/text/json_input.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/durable_file.h"
@@ -95,20 +96,31 @@ InputDescription read_input(const JsonInput<ModelJson>& json) {
   return input;
 }
 
-TrainedModel read_export(const std::string& path, const std::vector<std::string>& overrides) try {
+/// prediction.json, whose weights are those that it was written with.
+ModelJson read_prediction_file(const std::string& path) {
   const std::string file = fmt::format("{}/{}", path, prediction_file);
-  const std::optional<ModelJson> json = parse_json<ModelJson>(read_text_file(file, most_prediction_file_bytes));
+  std::optional<ModelJson> json = parse_json<ModelJson>(read_text_file(file, most_prediction_file_bytes));
   if (!json || !json->is_object()) throw unusable_export(path, fmt::format("{} is no JSON object", prediction_file));
   const JsonInput<ModelJson> input(*json);
   if (const std::int64_t version = input.at("format_version").integer(); version != exported_format_version)
     throw unusable_export(path, fmt::format("its format has version {}, this trainer reads version {}", version,
                                             exported_format_version));
+  const FileSum sum = sum_of_file(fmt::format("{}/{}", path, model_file));
+  if (sum.num_bytes != input.at("weights").at("bytes").integer() || sum.crc32 != input.at("weights").at("crc32").text())
+    throw unusable_export(path, fmt::format("the contents of {} have changed since they were written", model_file));
+  return *std::move(json);
+}
+
+DataError mistaken_prediction_file(const std::string& path, const JsonMistake& mistake) {
+  return unusable_export(path, fmt::format("{}: {}", prediction_file, mistake.what()));
+}
+
+TrainedModel read_export(const std::string& path, const std::vector<std::string>& overrides) try {
+  const ModelJson json = read_prediction_file(path);
+  const JsonInput<ModelJson> input(json);
   TrainedModel model;
   model.path = path;
   model.weights_file = fmt::format("{}/{}", path, model_file);
-  const FileSum sum = sum_of_file(model.weights_file);
-  if (sum.num_bytes != input.at("weights").at("bytes").integer() || sum.crc32 != input.at("weights").at("crc32").text())
-    throw unusable_export(path, fmt::format("the contents of {} have changed since they were written", model_file));
   const std::string config = fmt::format("{}/{}", path, config_file);
   // Behind what is asked for, the precision that evaluations had.
   const std::string& amp = input.at("amp").text();
@@ -130,7 +142,7 @@ TrainedModel read_export(const std::string& path, const std::vector<std::string>
   tokens.type.shape = Shape{data.sequence_length};
   return model;
 } catch (const JsonMistake& mistake) {
-  throw unusable_export(path, fmt::format("{}: {}", prediction_file, mistake.what()));
+  throw mistaken_prediction_file(path, mistake);
 }
 
 TrainedModel read_run(const std::string& path, const std::vector<std::string>& overrides) {
@@ -140,6 +152,7 @@ TrainedModel read_run(const std::string& path, const std::vector<std::string>& o
   const std::string folder = fs::path(model.weights_file).parent_path().string();
   const Checkpoint checkpoint = read_checkpoint(folder);
   model.experiment = parse_experiment(checkpoint.given_config(), folder, overrides);
+  leave_ranks(model.experiment);
   model.preprocessing = checkpoint.state.preprocessing;
   model.data = describe_inputs(model.experiment.data, model.experiment.seed, model.preprocessing);
   return model;
@@ -157,6 +170,12 @@ bool is_override(const std::string& word) {
   if (!std::all_of(key.begin(), key.end(), is_of_key)) return false;
   std::error_code ignored;
   return !fs::exists(word, ignored);
+}
+
+void verify_exported_weights(const std::string& folder) try {
+  read_prediction_file(folder);
+} catch (const JsonMistake& mistake) {
+  throw mistaken_prediction_file(folder, mistake);
 }
 
 TrainedModel read_trained_model(const std::string& path, const std::vector<std::string>& overrides) {

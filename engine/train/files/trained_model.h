@@ -25,6 +25,9 @@ struct TrainedModel {
 /// damaged.
 TrainedModel read_trained_model(const std::string& path, const std::vector<std::string>& overrides);
 
+/// Compares the weights of a folder that `trainer export --to` wrote with their size and sum there; DataError.
+void verify_exported_weights(const std::string& folder);
+
 /// Whether a word is "key=value" with a key of a configuration, and not the name of a file.
 bool is_override(const std::string& word);
 

@@ -8,6 +8,7 @@
 #include "engine/program/prediction.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/initial_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/run_directory.h"
 #include "engine/train/files/trained_model.h"
 #include "tests/whole_runs/training_fixture.h"
@@ -223,4 +224,40 @@ TEST_CASE("keys that would make another model are refused, those of where and ho
   CHECK(!is_override("A=b"));
   CHECK(!is_override("=x"));
   CHECK(!is_override("a.png"));
+}
+
+TEST_CASE("weights that have changed since a checkpoint or an exported model was written are not taken") {
+  const ExportedDigits exported;
+  exported.write();
+  const std::string run = exported.folder.path("run");
+  const std::string of_run = initial_weights_file(run);
+  const std::string checkpoint = fs::path(of_run).parent_path();
+  const std::string copy = exported.folder.path("copy.safetensors");
+  fs::copy(of_run, copy);
+  for (const std::string& path : {run, checkpoint, of_run, exported.to(), exported.file("model.safetensors"), copy})
+    CHECK_NOTHROW(intact_weights(path));
+
+  const auto flip_last_byte = [](const std::string& path) {
+    std::string bytes = file_bytes(path);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_bytes(path, bytes);
+  };
+  for (const std::string& path : {of_run, exported.file("model.safetensors"), copy}) flip_last_byte(path);
+  for (const std::string& path : {run, checkpoint, of_run, exported.to(), exported.file("model.safetensors")}) {
+    INFO(path);
+    CHECK_THROWS_WITH(intact_weights(path),
+                      Catch::Contains("the contents of model.safetensors have changed since they were written"));
+  }
+  CHECK_NOTHROW(intact_weights(copy));  // of which nothing is known
+  const std::string link = exported.folder.path("link.safetensors");
+  fs::create_symlink(of_run, link);
+  CHECK_THROWS_AS(intact_weights(link), DataError);
+
+  // A description of something else says nothing of it; one that is damaged does.
+  write_bytes(checkpoint + "/state.json", "{\"format\": \"other\"}");
+  CHECK_NOTHROW(intact_weights(checkpoint));
+  write_bytes(checkpoint + "/state.json", "{\"format\": ");
+  CHECK_THROWS_WITH(intact_weights(checkpoint), Catch::Contains("state.json is not JSON"));
+  write_bytes(checkpoint + "/state.json", "[1]");
+  CHECK_NOTHROW(intact_weights(checkpoint));
 }
