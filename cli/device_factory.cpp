@@ -89,13 +89,8 @@ std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::stri
   return nullptr;
 }
 
-/// In how many the threads of the machine are divided: ranks on one share them. Sums of a convolution's gradient depend
-/// on how many threads make them: where they are to be the same on any number of ranks, one has no more than many.
-std::int64_t shares_of_threads(const ParallelConfig& parallel) {
-  return parallel.deterministic ? parallel.parts : ranks_here(parallel);
-}
-
-std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_shares) {
+std::unique_ptr<Device> make_cpu(const Experiment& experiment) {
+  const DeviceConfig& config = experiment.device;
   constexpr int most_for_each = 16;
   const int most = most_for_each * usable_threads();
   if (config.threads > most) {
@@ -104,8 +99,7 @@ std::unique_ptr<Device> make_cpu(const DeviceConfig& config, std::int64_t num_sh
                                     format_number_of(usable_threads(), "thread")),
                         fmt::format("at most {} here", most));
   }
-  if (config.threads > 0 || num_shares == 1) return make_cpu_device(config.threads);
-  return make_cpu_device(static_cast<int>(std::max<std::int64_t>(usable_threads() / num_shares, 1)));
+  return make_cpu_device(device_threads(experiment, usable_threads()));
 }
 
 std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
@@ -115,7 +109,7 @@ std::unique_ptr<Device> make_best_device(const Experiment& experiment) {
     if (std::unique_ptr<Device> device = try_cuda_devices(experiment, problem)) return device;
   if (!problem.empty() && shows_gpu())
     write_text(stderr, fmt::format("note: device.type=auto takes the CPU, though there is a GPU: {}\n", problem));
-  return make_cpu(experiment.device, shares_of_threads(experiment.parallel));
+  return make_cpu(experiment);
 }
 
 }  // namespace
@@ -125,7 +119,7 @@ std::unique_ptr<Device> make_device(const Experiment& experiment) {
     case DeviceType::automatic:
       return make_best_device(experiment);
     case DeviceType::cpu:
-      return make_cpu(experiment.device, shares_of_threads(experiment.parallel));
+      return make_cpu(experiment);
     case DeviceType::cuda:
       return make_cuda_device(experiment);
   }

@@ -170,6 +170,7 @@ int main(int argc, char** argv) {
     code = error.exit_code();
   } catch (const trainer::Error& error) {
     trainer::print_error(error.what());
+    trainer::write_text(stderr, error.advice());
     code = error.exit_code();
   } catch (const std::length_error&) {
     trainer::print_error(trainer::host_out_of_memory_message({"trainer itself", 0, /*depends_on_batches=*/false}));

@@ -31,9 +31,28 @@ constexpr auto grace = std::chrono::seconds(10);
 constexpr int most_launched = 4096;
 std::array<std::atomic<pid_t>, most_launched> launched_ranks{};
 
-extern "C" void pass_on(int signal) {
+void pass_on(int signal) {
   for (const std::atomic<pid_t>& rank : launched_ranks)
     if (const pid_t process = rank.load(); process > 0) ::kill(process, signal);
+}
+
+std::atomic<int> num_asked_here{0};  // SIGINT and SIGTERM
+
+/// A terminal's own signals reach all of its processes; what a process has sent may have reached this one alone. So
+/// ranks are told how often this one was asked, and do not count what they were sent themselves again.
+extern "C" void pass_on_if_sent(int signal, siginfo_t* info, void*) {
+  if (info->si_code > 0) return;
+  sigval count{};
+  count.sival_int = signal == SIGHUP ? 0 : num_asked_here.fetch_add(1) + 1;
+  for (const std::atomic<pid_t>& rank : launched_ranks)
+    if (const pid_t process = rank.load(); process > 0) ::sigqueue(process, signal, count);
+}
+
+void handle_with(void (*handler)(int, siginfo_t*, void*), int signal) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(signal, &action, nullptr);
 }
 
 /// The words that this process was started with.
@@ -98,10 +117,7 @@ ExitCode launch_ranks(int num_ranks) {
     }
     launched_ranks[static_cast<std::size_t>(rank)] = process;
   }
-  // A terminal's own reach all of its processes.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
-  std::signal(SIGTERM, pass_on);
+  for (const int signal : {SIGINT, SIGHUP, SIGTERM}) handle_with(pass_on_if_sent, signal);
 
   int of_first = 0, of_others = 0;
   bool first_was_killed = false, has_failed = false;

@@ -29,8 +29,13 @@ class Error : public std::runtime_error {
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ExitCode exit_code() const noexcept { return code_; }
 
+  /// What to do now, as a text of its own behind the message; empty: the message says it.
+  const std::string& advice() const noexcept { return advice_; }
+  void advise(std::string advice) { advice_ = std::move(advice); }
+
  private:
   ExitCode code_;
+  std::string advice_;
 };
 
 /// One mistake in a configuration, told as a compiler tells it (engine/config/diagnostic.h).

@@ -96,7 +96,7 @@ ExitCode bench_experiment(const BenchArguments& arguments) {
   findings.num_micro_batches = schedule.step(1).num_micro_batches;
   findings.tokens_per_sample = tokens_of_sample(experiment.data, description);
   findings.program = &program;
-  KnownRates known = rates_of(*device, experiment.device, usable_threads());
+  KnownRates known = rates_of(*device, experiment, usable_threads());
   RatesWarnings().tell(known.problem);
   findings.rates = std::move(known.rates);
   findings.predicted = predict_step_time(program, schedule, findings.rates);  // before anything is measured

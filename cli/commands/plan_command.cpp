@@ -280,7 +280,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->check(whole_number_or_auto(most_asked_batch));
   command->add_option("--ranks", arguments->num_ranks, "Plan N processes that train together: parallel.data=N")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, most_ranks));
+      ->check(whole_number(most_ranks, "fit"));
   command->add_flag("--verify", arguments->verify, "Also run two steps here, and compare bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");

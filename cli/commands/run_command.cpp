@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "cli/bounded_spin.h"
+#include "cli/commands/batch_option.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
 #include "cli/commands/output_file.h"
@@ -179,6 +181,43 @@ std::string resumption_of(const RunArguments& arguments, const ExperimentArgumen
   return trainer_command(shell_words(words));
 }
 
+std::string continuation_of(const RunArguments& arguments, const ExperimentArguments& given) {
+  std::vector<std::string> words = given.words("run");
+  words.emplace_back("--resume");
+  if (!arguments.options.until_stage.empty()) words.insert(words.end(), {"--until", arguments.options.until_stage});
+  return "Continue with:\n" + pasted_command(words, style_for(stderr));
+}
+
+/// Whether what the folder holds is of this run: one that replaces another has nothing there before its first
+/// checkpoint, and brings the other back where it fails.
+class OwnCheckpoints final : public EventSink {
+ public:
+  explicit OwnCheckpoints(bool may_replace) : may_replace_(may_replace) {}
+  void take(const Event& event) override {
+    holds_ = holds_ || std::holds_alternative<CheckpointEvent>(event) ||
+             (!may_replace_ && std::holds_alternative<StartEvent>(event));
+  }
+  bool are_there() const { return holds_; }
+
+ private:
+  const bool may_replace_;
+  bool holds_ = false;
+};
+
+/// Where a run fails, but for want of memory, its error tells from what to go on, and how.
+template <typename Run>
+RunStatus with_advice(const RunDirectory& directory, const OwnCheckpoints& own, const std::string& continuation,
+                      Run run) {
+  try {
+    return run();
+  } catch (Error& error) {
+    const std::vector<std::int64_t> steps = directory.checkpoint_steps();
+    if (own.are_there() && !steps.empty() && error.exit_code() != ExitCode::out_of_memory)
+      error.advise(fmt::format("The last checkpoint is {}. {}", directory.checkpoint_path(steps.back()), continuation));
+    throw;
+  }
+}
+
 /// With as many ranks as --ranks says, or, where the configuration says nothing, what started this process.
 Experiment load_ranks(ExperimentArguments& given, std::int64_t asked) {
   Experiment experiment = given.load();
@@ -250,7 +289,7 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
   const DataDescription description = data.description;
   TrainingOptions options = arguments.options;
   options.trainer_version = TRAINER_VERSION;
-  KnownRates known = rates_of(*device, experiment.device, usable_threads());
+  KnownRates known = rates_of(*device, experiment, usable_threads());
   RatesWarnings().tell(known.problem);
   options.peak_flops_per_second = peak_flops_of(*device, experiment.device, experiment.train.amp, known.rates);
   options.rates = std::move(known.rates);
@@ -283,20 +322,18 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
   else if (!arguments.quiet && ranks.leads())
     events.add(progress);
   events.add(failure);
+  OwnCheckpoints own(arguments.options.overwrite);
+  events.add(own);
 
   std::signal(SIGPIPE, SIG_IGN);  // a run outlives whoever reads what it prints
-  const RunStatus status = [&] {
+  const std::string continuation = continuation_of(arguments, given);
+  const RunStatus status = with_advice(RunDirectory(experiment.output), own, continuation, [&] {
     // Of the training: what predicts ends as any program does. A terminal's signals reach all ranks; one says so.
     const InterruptSignals signals(interruption, ranks.leads() ? InterruptSignals::note_of_run : "");
     return run_training(experiment, std::move(data), *device, options, interruption, events);
-  }();
+  });
   failure.leave_report();
-  if (status == RunStatus::interrupted && ranks.leads()) {
-    std::vector<std::string> words = given.words("run");
-    words.emplace_back("--resume");
-    if (!options.until_stage.empty()) words.insert(words.end(), {"--until", options.until_stage});
-    write_text(stderr, "Continue with:\n" + pasted_command(words, style_for(stderr)));
-  }
+  if (status == RunStatus::interrupted && ranks.leads()) write_text(stderr, continuation);
   if (status == RunStatus::done && ranks.leads() && predicts(arguments, experiment))
     return predict_behind(arguments, experiment, *device);
   return exit_code_of(status);
@@ -336,7 +373,7 @@ void add_run_command(CLI::App& app, Action& action) {
       ->add_option("--ranks", arguments->num_ranks,
                    "Train with N processes on this machine; each takes its part of every batch")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, most_ranks));
+      ->check(whole_number(most_ranks, "fit"));
   command->add_flag("--json", arguments->json, "Print events as JSON Lines on stdout, and nothing else there");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->add_flag("--full", arguments->full, "Print tables of weights and an out-of-memory whole");

@@ -60,7 +60,7 @@ std::string choices_text(const Rule& rule, std::string_view bullet) {
 std::string example_value(const Rule& rule, const std::string& default_value) {
   switch (rule.kind) {
     case ValueKind::size:
-      return "2GiB";
+      return rule.example;
     case ValueKind::numbered:
       return "cpu";
     case ValueKind::interval:

@@ -375,6 +375,7 @@ struct CheckpointConfig {
 };
 
 inline constexpr std::int64_t most_ranks = 1 << 16;
+inline constexpr std::int64_t most_prefetched = 64;
 /// What of a model ranks hold a part of each, instead of all of it (Rajbhandari et al., "ZeRO", SC'20).
 enum class Shard : std::uint8_t {
   none,
@@ -393,6 +394,7 @@ struct ParallelConfig {
   bool deterministic = false;       ///< the same bits on any number of ranks that divides `parts`
   std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
   bool overlap = true;              ///< ranks tell each other what they can beside what they compute
+  std::int64_t prefetch = 1;        ///< gathers of weights that are then on their way ahead of their use
   std::int64_t bucket_size = 0;     ///< most bytes of gradients that are then added up at a time; 0: by `shard`
   bool sync_batchnorm = false;      ///< batch norms go by the batch of all ranks, not by each one's part
   std::int64_t ranks_per_node = 0;  ///< of a plan; 0: 8 GPUs, on CPUs all of them
@@ -408,6 +410,12 @@ struct ParallelConfig {
 inline std::int64_t ranks_here(const ParallelConfig& parallel) {
   if (parallel.num_local > 0) return parallel.num_local;
   return parallel.ranks_per_node > 0 ? std::min(parallel.ranks_per_node, parallel.data) : parallel.data;
+}
+
+/// In how many the threads of a machine are divided. Sums of a convolution's gradient depend on how many threads make
+/// them: where they are to be the same on any number of ranks, each has as many as with a rank for each part.
+inline std::int64_t shares_of_threads(const ParallelConfig& parallel) {
+  return parallel.deterministic ? parallel.parts : ranks_here(parallel);
 }
 
 /// A parameter of a model's file, or of a block, whose value is an integer.
@@ -488,5 +496,11 @@ struct Experiment {
                               ///< working directory
   std::string resolved_json;  ///< every key with its value, as `config show --json` prints and events carry
 };
+
+/// The threads that a rank computes with on a CPU, where its process may use so many.
+inline int device_threads(const Experiment& experiment, int usable_threads) {
+  if (experiment.device.threads > 0) return static_cast<int>(experiment.device.threads);
+  return static_cast<int>(std::max<std::int64_t>(usable_threads / shares_of_threads(experiment.parallel), 1));
+}
 
 }  // namespace trainer

@@ -484,16 +484,16 @@ class Rules {
   /// What parallel.deterministic asks for: Note [Sums of parts] in engine/program/part_sums.h.
   void check_parts() {
     const ParallelConfig& parallel = experiment_.parallel;
+    if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.parts)))
+      return refuse({"parallel.parts"}, fmt::format("{} parts of a batch are not added up in pairs", parallel.parts),
+                    "a power of two: 1, 2, 4, 8, …");
     if (!parallel.deterministic) return;
     const auto refuse_with = [&](const std::string& key, const std::string& reason, const std::string& other) {
       refuse({"parallel.deterministic", key}, reason, "parallel.deterministic: false, or " + other);
     };
-    if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.parts)))
-      refuse_with("parallel.parts", fmt::format("{} parts of a batch are not added up in pairs", parallel.parts),
-                  "a power of two as parallel.parts");
-    else if (parallel.parts % parallel.data != 0)
+    if (parallel.parts % parallel.data != 0)
       refuse_with("parallel.data",
-                  fmt::format("{} ranks cannot take as many of {} parts each", parallel.data, parallel.parts),
+                  fmt::format("{} parts of a batch cannot be shared evenly by {} ranks", parallel.parts, parallel.data),
                   "as many ranks as parallel.parts, or a half, a quarter, … of them");
     if (experiment_.train.batch_size.is_automatic())
       refuse_with("train.batch_size", "'train.batch_size: auto' looks for a batch that is computed at once",
@@ -503,10 +503,11 @@ class Rules {
     if (experiment_.memory.update == UpdatePlace::in_backward)
       refuse_with(
           "memory.update",
-          "the gradients of parts are added up before an update, and 'memory.update: in_backward' does not wait",
+          "the gradients of parts are added up before an update, and 'memory.update: in_backward' updates sooner",
           "memory.update: at_end");
     if (parallel.sync_batchnorm)
-      refuse_with("parallel.sync_batchnorm", "parts are computed one by one, and a norm over all of them does not wait",
+      refuse_with("parallel.sync_batchnorm",
+                  "parts are computed one behind the other, so no batch norm sees all of them",
                   "parallel.sync_batchnorm: false");
     if (experiment_.memory.gradients == GradientStorage::half)
       refuse_with("memory.gradients", "sums of 16-bit gradients are rounded where ranks meet", "memory.gradients: f32");
@@ -525,7 +526,7 @@ class Rules {
              expectation + "memory.on_oom: report");
     if (experiment_.memory.update == UpdatePlace::in_backward)
       refuse({"parallel.data", "memory.update"},
-             "ranks add up their gradients behind the backward pass, and 'memory.update: in_backward' does not wait",
+             "ranks add up their gradients before an update, and 'memory.update: in_backward' updates sooner",
              expectation + "memory.update: at_end");
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "datasets/dataset.h"
@@ -106,6 +107,15 @@ std::size_t FitFindings::fastest() const {
   return static_cast<std::size_t>(fastest - choices.begin());
 }
 
+std::vector<std::size_t> FitFindings::pasted() const {
+  std::size_t fastest_same = 0;
+  for (std::size_t i = 1; i < choices.size(); ++i)
+    if (choices[i].same_result() && choices[i].step_seconds < choices[fastest_same].step_seconds) fastest_same = i;
+  std::set<std::size_t> all = {0, fastest()};
+  if (choices.front().same_result()) all.insert(fastest_same);
+  return {all.begin(), all.end()};
+}
+
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
   if (request.ranks) return find_fit_over_ranks(request, devices, on_rates_problem);
   FitSearch search(request, request.overrides, devices);
@@ -134,10 +144,8 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   for (Change& choice : choices) findings.choices.push_back({std::move(choice), std::nullopt});
   for (Change& choice : findings.choices) add_prefix(choice.set, experiment.override_prefix);
   if (findings.choices.empty()) return findings;
-  // Of those that are told to paste.
-  note_later_stage(request, experiment, findings.choices.front().set, devices, planner, findings);
-  if (const std::size_t fastest = findings.fastest(); fastest > 0)
-    note_later_stage(request, experiment, findings.choices[fastest].set, devices, planner, findings);
+  for (const std::size_t i : findings.pasted())
+    note_later_stage(request, experiment, findings.choices[i].set, devices, planner, findings);
   return findings;
 }
 

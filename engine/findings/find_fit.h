@@ -72,6 +72,8 @@ struct FitFindings {
 
   /// Where in `choices` the fastest is.
   std::size_t fastest() const;
+  /// Those to paste, ascending: the first, the fastest, and where the first keeps the result the fastest that does.
+  std::vector<std::size_t> pasted() const;
   bool found() const { return maximum ? maximum->value().has_value() : !choices.empty(); }
 };
 

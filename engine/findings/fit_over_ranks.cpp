@@ -20,9 +20,7 @@ namespace {
 /// What becomes of the numbers where others share the batch: configs/PARALLEL.md, What each takes.
 NumbersEffect effect_of_other_ranks(const Experiment& experiment) {
   if (experiment.parallel.deterministic) return NumbersEffect::same_bits;
-  if (!experiment.data.batch_transforms.empty()) return NumbersEffect::other;
-  if (depends_on_batch(experiment.layers) && !experiment.parallel.sync_batchnorm) return NumbersEffect::other;
-  return NumbersEffect::same_rounding;
+  return depends_on_ranks(experiment) ? NumbersEffect::other : NumbersEffect::same_rounding;
 }
 
 std::optional<double> efficiency_of(const Change& choice, FitSearch& search) {
@@ -81,7 +79,7 @@ template <typename SearchOf>
 void note_norms(const SearchOf& search_of, FitFindings& findings) {
   // Those that are told to paste, or else what more ranks would be.
   std::vector<const FitChoice*> proposed;
-  for (const std::size_t i : {std::size_t{0}, findings.fastest()})
+  for (const std::size_t i : findings.pasted())
     if (findings.choices[i].num_ranks() > 1) proposed.push_back(&findings.choices[i]);
   for (const FitChoice& choice : findings.choices)
     if (proposed.empty() && choice.num_ranks() > 1) proposed.push_back(&choice);
@@ -170,12 +168,11 @@ FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& d
                           [&](const auto& search) { return search->num_ranks() == num_ranks; });
   };
   note_norms(search_of, findings);
-  const auto note_later = [&](const FitChoice& choice) {
+  for (const std::size_t i : findings.pasted()) {
+    const FitChoice& choice = findings.choices[i];
     FitSearch& search = search_of(choice.num_ranks());
     note_later_stage(request, search.experiment, choice.set, devices, search.planner, findings);
-  };
-  note_later(findings.choices.front());
-  if (const std::size_t fastest = findings.fastest(); fastest > 0) note_later(findings.choices[fastest]);
+  }
   return findings;
 }
 

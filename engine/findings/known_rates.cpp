@@ -1,5 +1,6 @@
 #include "engine/findings/known_rates.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,16 +12,30 @@
 namespace trainer {
 namespace {
 
-MachineRates unmeasured_rates(const Device& device, const DeviceConfig& config, int usable_threads) {
-  if (device.kind() != "cuda") return assumed_cpu_rates(config.threads > 0 ? config.threads : usable_threads);
+MachineRates unmeasured_rates(const Device& device, const Experiment& experiment, int usable_threads) {
+  const DeviceConfig& config = experiment.device;
+  if (device.kind() != "cuda") return assumed_cpu_rates(device_threads(experiment, usable_threads));
   for (const GpuProfile& profile : shipped_gpu_profiles())
     if (profile.name == device.name()) return profile_rates(profile, config.tf32);
   return assumed_gpu_rates(config.tf32);
 }
 
+/// How many share each thread of the machine, by what is planned: a rank that was started may have cores of its own.
+double num_sharing(const Device& device, const Experiment& experiment, int usable_threads) {
+  if (device.kind() == "cuda" || experiment.parallel.num_local > 0) return 1;
+  const auto num_busy =
+      static_cast<double>(ranks_here(experiment.parallel) * device_threads(experiment, usable_threads));
+  return std::max(num_busy / usable_threads, 1.0);
+}
+
+/// The same of one process alone, which is in what was measured.
+double num_sharing_alone(const Experiment& experiment, int usable_threads) {
+  return std::max(static_cast<double>(device_threads(experiment, usable_threads)) / usable_threads, 1.0);
+}
+
 }  // namespace
 
-KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads) {
+KnownRates rates_of(const Device& device, const Experiment& experiment, int usable_threads) {
   KnownRates known;
   std::string path;
   try {
@@ -30,12 +45,17 @@ KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable
   }
   try {
     if (!path.empty()) {
-      if (std::optional<MachineRates> measured = read_rates(path, device.name())) return {*std::move(measured), ""};
+      if (std::optional<MachineRates> measured = read_rates(path, device.name()))
+        return {shared_rates(*std::move(measured), std::max(num_sharing(device, experiment, usable_threads) /
+                                                                num_sharing_alone(experiment, usable_threads),
+                                                            1.0)),
+                ""};
     }
   } catch (const DataError& error) {
     known.problem = error.what();
   }
-  known.rates = unmeasured_rates(device, config, usable_threads);
+  known.rates = shared_rates(unmeasured_rates(device, experiment, usable_threads),
+                             num_sharing(device, experiment, usable_threads));
   return known;
 }
 

@@ -18,9 +18,10 @@ struct KnownRates {
 };
 
 /// Of a device of this machine: what `trainer bench` measured; else for a GPU the figures of the shipped profile of its
-/// name; else assumed rates of its kind. `config` is what the device was made from: its threads, else `usable_threads`,
-/// or whether it uses TF32.
-KnownRates rates_of(const Device& device, const DeviceConfig& config, int usable_threads);
+/// name; else assumed rates of its kind. `experiment` is what the device was made from: its threads, of
+/// `usable_threads`, or whether it uses TF32. Ranks of CPUs that are planned, and have more threads together than their
+/// machine, share it.
+KnownRates rates_of(const Device& device, const Experiment& experiment, int usable_threads);
 
 /// The FLOPs a second that products reach at most in the precision of `amp`: of a GPU as the shipped profile of its
 /// name has it, of a CPU the rate of large ones by what `trainer bench` measured; nothing where that is not known.

@@ -44,7 +44,7 @@ PlanTarget this_machine(const DeviceSource& devices, const Experiment& experimen
   if (target.capacity.num_bytes > of_a_run.num_bytes)
     target.notes.push_back(fmt::format("A run on this machine would have {} now ({}), less than --capacity.",
                                        format_bytes(of_a_run.num_bytes), of_a_run.origin));
-  KnownRates known = rates_of(*device, experiment.device, devices.usable_threads());
+  KnownRates known = rates_of(*device, experiment, devices.usable_threads());
   target.rates = std::move(known.rates);
   const std::int64_t ranks_per_node = experiment.parallel.ranks_per_node;
   target.rates.links.ranks_per_node = ranks_per_node;

@@ -1,6 +1,8 @@
 #include "engine/findings/rank_plans.h"
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <memory>
 #include <set>
 #include <utility>
@@ -28,22 +30,37 @@ Experiment of_rank(const Experiment& asked, std::int64_t rank) {
   return experiment;
 }
 
+/// Where in a batch of so many samples parts get smaller (Note [Parts of a batch] in engine/batch_part.h): the rank
+/// that has some of both, and the first that has smaller ones alone.
+std::array<std::int64_t, 2> ends_of_larger_parts(std::int64_t num_samples, const BatchParts& parts) {
+  const std::int64_t num_larger = num_samples % parts.num_parts;
+  // All ranks take one in turn, or those of a rank follow each other.
+  if (parts.stride > 1) return {num_larger % parts.stride, num_larger % parts.stride};
+  return {num_larger / parts.num_own, (num_larger + parts.num_own - 1) / parts.num_own};
+}
+
 /// Ranks from one of these to the next have parts of the same sizes, in the stages whose cache they begin with, too:
-/// Notes [Parts of a batch] in engine/batch_part.h, and [Parts of tensors] in engine/ops/rank_parts.h.
+/// of batches, and of tensors (Note [Parts of tensors] in engine/ops/rank_parts.h).
 std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDescription& data, const Program& program) {
   const RunSchedule schedule(settled, data);
+  const std::int64_t num_ranks = settled.parallel.data;
   std::set<std::int64_t> begins = {0};
+  const auto add = [&](std::initializer_list<std::int64_t> ranks) {
+    for (const std::int64_t rank : ranks)
+      if (rank < num_ranks) begins.insert(rank);
+  };
   if (const Experiment* const former = settled.kept_from.get(); former != nullptr)
     begins.merge(begins_of_parts(*former, describe_data(former->data, former->seed), program));
   for (const std::int64_t batch :
-       {schedule.batch_size(), schedule.odd_batch_size(), schedule.eval_batch_size(), schedule.odd_eval_batch_size()})
-    begins.insert(batch % settled.parallel.data);
+       {schedule.batch_size(), schedule.odd_batch_size(), schedule.eval_batch_size(), schedule.odd_eval_batch_size()}) {
+    const auto [mixed, smaller] = ends_of_larger_parts(batch, schedule.parts());
+    add({mixed, smaller});
+  }
   if (settled.parallel.shard == Shard::none) return begins;
   for (const Parameter& parameter : program.parameters) {
     const std::int64_t count = parameter.type.num_elements();
-    const std::int64_t size = rank_part(count, settled.parallel.data, 0).count;
-    for (const std::int64_t begin : {count / size, (count + size - 1) / size})  // the shorter part, and the empty ones
-      if (begin < settled.parallel.data) begins.insert(begin);
+    const std::int64_t size = rank_part(count, num_ranks, 0).count;
+    add({count / size, (count + size - 1) / size});  // the shorter part, and the empty ones
   }
   return begins;
 }
@@ -57,11 +74,16 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
   if (!fits) plan = plan_memory(compiled, unlimited_capacity);
   MachineRates of_one = target.rates;
   of_one.links = {};
+  const RunSchedule& schedule = compiled.schedule;
+  const BatchParts& parts = schedule.parts();
+  std::int64_t batch_size = 0;
+  for (std::int64_t i = 0; i < parts.num_own; ++i) batch_size += parts.own(schedule.batch_size(), i).count;
   return {.first_rank = rank,
           .num_ranks = 1,
           .gpu = {},
           .capacity = capacity,
-          .batch_size = compiled.schedule.own_batch_size(),
+          .batch_size = batch_size,
+          .num_parts = parts.num_own,
           .fits = fits,
           .peak_allocated = plan.peak_allocated,
           .peak_reserved = plan.peak_reserved,
@@ -173,8 +195,10 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     }
     findings.plans.push_back(std::move(plan));
   }
-  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
-    findings.shards.push_back(plan_shard(asked, shard, data, *targets.front().target));
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) try {
+      findings.shards.push_back(plan_shard(asked, shard, data, *targets.front().target));
+    } catch (const ConfigError&) {  // one that goes not with other settings, or not on this device
+    }
   const RunSchedule schedule(asked, data);
   findings.communicated_bytes = communicated_bytes(program, schedule);
   findings.links = rates.links;

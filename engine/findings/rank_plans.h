@@ -19,7 +19,8 @@ struct RankPlan {
   std::int64_t first_rank = 0, num_ranks = 1;
   std::string gpu;  ///< as --gpu took it where ranks have different ones; empty: the device of them all
   std::int64_t capacity = 0;
-  std::int64_t batch_size = 0;  ///< of its part of a whole micro-batch
+  std::int64_t batch_size = 0;  ///< samples of a whole micro-batch that it takes
+  std::int64_t num_parts = 1;   ///< in which it computes them, one behind the other: parallel.deterministic
   bool fits = true;
   std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
   double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
@@ -43,7 +44,7 @@ struct TargetOfRanks {
 /// What several ranks take together.
 struct RankFindings {
   std::vector<RankPlan> plans;          ///< all of them; none where there is one rank, and then nothing else holds
-  std::vector<ShardPlan> shards;        ///< each value, none first
+  std::vector<ShardPlan> shards;        ///< each value that goes with the others, none first
   std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, and as many that it receives
   RankLinks links;
   /// That this takes; nothing where a link is not known, and then no predicted time has it in it.

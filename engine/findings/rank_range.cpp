@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <set>
 
 #include "engine/config/experiment.h"
 #include "engine/config/text/number_text.h"
@@ -11,12 +12,11 @@
 namespace trainer {
 
 std::vector<std::int64_t> RankRange::counts() const {
-  std::vector<std::int64_t> counts;
+  std::set<std::int64_t> counts = {lowest, highest};
   for (auto count = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(lowest))); count < highest;
        count *= 2)
-    counts.push_back(count);
-  counts.push_back(highest);
-  return counts;
+    counts.insert(count);
+  return {counts.begin(), counts.end()};
 }
 
 RankRange read_rank_range(const std::string& text) {

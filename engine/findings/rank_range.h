@@ -11,7 +11,7 @@ struct RankRange {
   std::int64_t lowest = 1, highest = 1;
 
   bool is_one() const { return lowest == highest; }
-  /// Those that are looked at, ascending: the powers of two, and the highest.
+  /// Those that are looked at, ascending: the lowest, the powers of two, and the highest.
   std::vector<std::int64_t> counts() const;
 };
 

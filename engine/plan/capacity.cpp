@@ -26,7 +26,10 @@ std::int64_t run_capacity(const Experiment& experiment, const DataDescription& d
 Capacity capacity_of(const Experiment& experiment, const DataDescription& data, const Device& device) {
   const std::int64_t num_bytes = run_capacity(experiment, data, device, /*dataset_is_loaded=*/false);
   const bool limited = experiment.memory.limit && *experiment.memory.limit <= num_bytes;
-  return {num_bytes, limited ? "memory.limit" : "available on this machine"};
+  const bool is_share = device.kind() == "cpu" && ranks_here(experiment.parallel) > 1;
+  return {num_bytes, limited    ? "memory.limit"
+                     : is_share ? "a rank's share of what is available on this machine"
+                                : "available on this machine"};
 }
 
 }  // namespace trainer

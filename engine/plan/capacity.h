@@ -24,7 +24,7 @@ std::int64_t run_capacity(const Experiment& experiment, const DataDescription& d
 /// What may be reserved, and why it is that much.
 struct Capacity {
   std::int64_t num_bytes = 0;
-  std::string origin;  ///< "memory.limit", "available on this machine"
+  std::string origin;  ///< "memory.limit", "available on this machine", or a rank's share of that
 };
 
 /// run_capacity, before the dataset is loaded.

@@ -90,6 +90,18 @@ MachineRates assumed_cpu_rates(int num_threads) {
   return rates;
 }
 
+MachineRates shared_rates(MachineRates rates, double num_sharing) {
+  for (RateTable* const table : {&rates.f32, &rates.half})
+    for (auto& kinds : *table)
+      for (OpRate& rate : kinds) {
+        rate.flops_per_second /= num_sharing;
+        rate.bytes_per_second /= num_sharing;
+        rate.call_seconds *= num_sharing;
+      }
+  rates.step_seconds *= num_sharing;
+  return rates;
+}
+
 MachineRates assumed_gpu_rates(bool tf32) {
   GpuProfile typical;
   typical.path = "a GPU of 10 TFLOP/s and 400 GB/s";

@@ -66,6 +66,9 @@ std::string_view name_of(MachineRates::Origin origin);
 /// bits and computes in f32.
 MachineRates assumed_cpu_rates(int num_threads);
 
+/// Of one of several processes that keep more threads busy than there are cores: each has 1/`num_sharing` of the time.
+MachineRates shared_rates(MachineRates rates, double num_sharing);
+
 /// A GPU that is here, that no profile describes and nobody measured: as profile_rates of one with 10 TFLOP/s in f32,
 /// 20 in TF32, 40 in 16 bit and 400 GB/s, about an RTX 3060 to 3070.
 MachineRates assumed_gpu_rates(bool tf32);

@@ -49,17 +49,20 @@ std::int64_t kept_bucket_bytes(std::int64_t num_ranks) {
 
 }  // namespace
 
+std::int64_t bucket_bytes(const ParallelConfig& parallel) {
+  if (parallel.bucket_size > 0) return parallel.bucket_size;
+  return parallel.shard >= Shard::gradients ? freed_bucket_bytes : kept_bucket_bytes(parallel.data);
+}
+
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule) {
   const Sharding sharding(experiment);
   const bool overlaps = experiment.parallel.overlap && schedule.num_ranks() > 1;
-  const std::int64_t asked = experiment.parallel.bucket_size;
   const bool happens_once = !schedule.accumulates() && !schedule.is_cut_into_parts();
   return {.in_backward = sharding.cuts_gradients() || (overlaps && happens_once),
           .keeps_wholes = !sharding.cuts_gradients(),
           .has_parts = sharding.is_on(),
-          .bucket_bytes = asked > 0                   ? asked
-                          : sharding.cuts_gradients() ? freed_bucket_bytes
-                                                      : kept_bucket_bytes(schedule.num_ranks()),
+          .bucket_bytes = bucket_bytes(experiment.parallel),
+          .num_prefetched = experiment.parallel.prefetch,
           .starts = overlaps};
 }
 

@@ -26,6 +26,8 @@ namespace trainer {
 // micro-batch stand those of a shared model (Note [Sharded models] in sharding.h) and of batch norms over all ranks
 // (Note [Batch norm over ranks] in engine/ops/batchnorm2d_over_ranks.h), in the order of rank 0's nodes on every rank.
 
+/// Gradients that are added up at a time, at most: parallel.bucket_size, or what stands for 0.
+std::int64_t bucket_bytes(const ParallelConfig& parallel);
 /// Where a run's gradients are added up.
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule);
 /// Sums of gradients over ranks; nothing where there is one.

@@ -133,8 +133,9 @@ class RoutineSchedule {
     for (Shared& shared : shared_) shared_of[shared.value] = &shared;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       Gather gather{.node = n, .shared = {}, .wholes = {}, .started = {}};
-      // Where gathers are started, that of this node is behind the node of the last.
-      const std::size_t started_behind = starts_gathers() && !gathers_.empty() ? gathers_.back().node : n;
+      // Where gathers are started, that of this node is behind the node of an earlier one.
+      const std::size_t num_ahead = std::min(num_prefetched(), gathers_.size());
+      const std::size_t started_behind = num_ahead > 0 ? gathers_[gathers_.size() - num_ahead].node : n;
       for (const ValueId input : graph_.nodes[n].inputs) {
         Shared* const shared = shared_of[root(input)];
         if (shared == nullptr) continue;
@@ -153,16 +154,21 @@ class RoutineSchedule {
       for (const auto& [first, last] : shared.spans) released_behind_[last].push_back(&shared);
   }
 
-  bool starts_gathers() const { return scheduler_.gradient_sums().starts; }
+  std::size_t num_prefetched() const {
+    const Scheduler::GradientSums& sums = scheduler_.gradient_sums();
+    return sums.starts ? static_cast<std::size_t>(sums.num_prefetched) : 0;
+  }
 
-  /// Has what a node reads, and starts to gather what the next one does.
+  /// Has what a node reads, and starts to gather what the next ones do.
   void gather_shared(std::size_t n, Phase phase) {
     if (next_gather_ == gathers_.size() || gathers_[next_gather_].node != n) return;
     Gather& gather = gathers_[next_gather_++];
     if (gather.wholes.empty()) append_gather(gather, false, phase);
     if (gather.started) started_.finish(*gather.started, graph_.nodes[n].layer, phase);
     for (std::size_t i = 0; i < gather.shared.size(); ++i) buffers_[gather.shared[i]->value] = gather.wholes[i];
-    if (starts_gathers() && next_gather_ < gathers_.size()) append_gather(gathers_[next_gather_], true, phase);
+    const std::size_t end = std::min(next_gather_ + num_prefetched(), gathers_.size());
+    for (next_started_ = std::max(next_started_, next_gather_); next_started_ < end; ++next_started_)
+      append_gather(gathers_[next_started_], true, phase);
   }
 
   void append_gather(Gather& gather, bool starts, Phase phase) {
@@ -425,6 +431,7 @@ class RoutineSchedule {
   std::vector<std::vector<const Shared*>> released_behind_;  // by node; empty: nothing is shared
   std::vector<Gather> gathers_;                              // in their order
   std::size_t next_gather_ = 0;                              // the one that has not been used yet
+  std::size_t next_started_ = 0;                             // the one that has not been started yet, if they are
   std::vector<Bucket> buckets_;                              // in the order in which they are summed
   StartedCalls started_;
   std::optional<std::size_t> last_sum_;  // of gradients, that was started last

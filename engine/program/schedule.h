@@ -35,8 +35,10 @@ class Scheduler {
     bool in_backward = false;  ///< a bucket at a time, but for the last where `keeps_wholes`; else the update does all
     bool keeps_wholes = true;  ///< until the update; else wholes are released behind the sum of their bucket
     bool has_parts = false;    ///< this rank has its parts of the sums alone: Note [Sharded models] in sharding.h
-    std::int64_t bucket_bytes = 0;  ///< at most, but for a gradient that has more by itself
-    bool starts = false;            ///< beside what follows: Note [Started exchanges] in engine/ops/finish_exchange.h
+    std::int64_t bucket_bytes = 0;    ///< at most, but for a gradient that has more by itself
+    std::int64_t num_prefetched = 1;  ///< gathers that are started ahead of the one that is needed, where they are
+    bool starts =
+        false;  ///< sums and gathers, beside what follows: Note [Started exchanges] in engine/ops/finish_exchange.h
   };
   void set_gradient_sums(const GradientSums& sums) { sums_ = sums; }
   const GradientSums& gradient_sums() const { return sums_; }

@@ -20,7 +20,7 @@ namespace trainer {
 //                whole gradients live until then alone, those of two buckets at once where sums are started; micro-
 //                batches behind the first are added to the parts
 //   parameters   weights are gathered in front of the first of a few ops that read them, and released behind the last;
-//                where that is started, once the ones in front of them are there, so that two are held at a time
+//                where that is started, parallel.prefetch of them are on their way beside those that are used
 //
 // Under mixed precision products read 16-bit copies, so f32 masters are cut with the optimizer's state, copies with
 // weights, and copies are what is gathered; averages of weights are cut with the state. What is cut and read all the

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "engine/config/key_effects.h"
 #include "engine/config/text/json_input.h"
@@ -106,6 +107,50 @@ void compare_groups(const nlohmann::json& saved, const nlohmann::json& current, 
   }
 }
 
+template <typename Value>
+Value value_at(const nlohmann::json& config, const char* pointer, Value otherwise) {
+  const nlohmann::json::json_pointer place(pointer);
+  if (!config.contains(place)) return otherwise;
+  const nlohmann::json& value = config[place];
+  const bool has_type = std::is_same_v<Value, bool>          ? value.is_boolean()
+                        : std::is_same_v<Value, std::string> ? value.is_string()
+                                                             : value.is_number();
+  if (!has_type)
+    throw DataError(fmt::format("the checkpoint's configuration has no such {}: {}", pointer, shown(&value)));
+  return value.get<Value>();
+}
+
+/// What of a configuration says how ranks share a batch.
+struct BatchSharing {
+  bool is_deterministic = false;
+  std::int64_t num_parts = 1;       ///< that are computed apart
+  std::int64_t num_norm_parts = 1;  ///< that a batch norm sees apart
+  std::string text;                 ///< "shared by 2 ranks"
+};
+
+BatchSharing sharing_of(const nlohmann::json& config) {
+  BatchSharing sharing;
+  sharing.is_deterministic = value_at(config, "/parallel/deterministic", false);
+  const auto num_ranks = value_at(config, "/parallel/data", std::int64_t{1});
+  sharing.num_parts = sharing.is_deterministic ? value_at(config, "/parallel/parts", std::int64_t{1}) : num_ranks;
+  const bool syncs = num_ranks > 1 && value_at(config, "/parallel/sync_batchnorm", false);
+  sharing.num_norm_parts = syncs ? 1 : sharing.num_parts;
+  if (sharing.is_deterministic) {
+    sharing.text = fmt::format("cut into {} parts (parallel.deterministic)", sharing.num_parts);
+    return sharing;
+  }
+  sharing.text = num_ranks == 1 ? "of one process" : fmt::format("shared by {} ranks", num_ranks);
+  if (syncs) sharing.text += " (parallel.sync_batchnorm)";
+  // What else rounds in the order of the parts that ranks have of the model.
+  const auto shard = value_at<std::string>(config, "/parallel/shard", "none");
+  const bool has_norm_of_parts = value_at(config, "/train/clip_norm", 0.0) > 0 ||
+                                 value_at<std::string>(config, "/train/amp", "off") == "fp16" ||
+                                 value_at(config, "/train/accumulation_steps", std::int64_t{1}) > 1;
+  if (num_ranks > 1 && shard != "none" && has_norm_of_parts)
+    sharing.text += fmt::format(" (parallel.shard: {})", shard);
+  return sharing;
+}
+
 /// What a configuration of before there were averages says of them.
 void add_newer_keys(nlohmann::json& saved, const nlohmann::json& current) {
   if (saved.is_object() && !saved.contains("average") && current.contains("average"))
@@ -125,6 +170,17 @@ std::vector<std::string> find_config_drift(const std::string& saved_json, const 
   compare_lengths(*saved, *current, drift);
   compare_groups(*saved, *current, drift);
   return drift;
+}
+
+SharingDrift find_sharing_drift(const std::string& saved_json, const std::string& current_json) {
+  const auto saved = parse_json<nlohmann::json>(saved_json);
+  const auto current = parse_json<nlohmann::json>(current_json);
+  require_internal(saved && current, "configurations that were compared are JSON");
+  const BatchSharing before = sharing_of(*saved), now = sharing_of(*current);
+  if (before.text == now.text) return {};
+  return {.text = fmt::format("batches are {} (were {})", now.text, before.text),
+          .cuts_otherwise = before.num_parts != now.num_parts,
+          .norms_see_others = before.num_norm_parts != now.num_norm_parts};
 }
 
 std::optional<std::int64_t> saved_batch_size(const std::string& saved_json) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/config/load_experiment.h"
 #include "engine/train/config_drift.h"
 #include "engine/train/resumed_state.h"
@@ -75,8 +76,10 @@ RunSurroundings surroundings_of(const LoadedData& data, const Device& device) {
           fmt::format("{} ({})", device.kind(), device.name())};
 }
 
-std::vector<std::string> resumption_warnings(const TrainingState& saved, const RunSurroundings& surroundings) {
+std::vector<std::string> resumption_warnings(const Checkpoint& checkpoint, const Experiment& experiment,
+                                             const RunSurroundings& surroundings) {
   std::vector<std::string> warnings;
+  const TrainingState& saved = checkpoint.state;
   if (differ(saved.validation_crc32, surroundings.validation_crc32)) {
     warnings.emplace_back(
         "the validation data is not what it was when the checkpoint was made: the best checkpoint and early stopping "
@@ -88,6 +91,15 @@ std::vector<std::string> resumption_warnings(const TrainingState& saved, const R
                     "numbers are not bit for bit those of a run that was never interrupted",
                     saved.device, surroundings.device));
   }
+  const SharingDrift sharing = find_sharing_drift(checkpoint.config_json, resolved_json(experiment));
+  if (sharing.text.empty()) return warnings;
+  const bool norms = sharing.norms_see_others && has_batch_norm(experiment.layers);
+  const bool mixing = sharing.cuts_otherwise && !experiment.data.batch_transforms.empty();
+  warnings.push_back(fmt::format(
+      "{}: sums are rounded in another order{}{}, so the run's numbers are not bit for bit those of one that was never "
+      "interrupted",
+      sharing.text, norms ? ", batch norms see other parts of a batch" : "",
+      mixing ? ", samples are mixed within other parts" : ""));
   return warnings;
 }
 

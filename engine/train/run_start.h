@@ -46,7 +46,8 @@ RunExperiment resumed_experiment(const Checkpoint& checkpoint, const Experiment&
                                  const RunSurroundings& surroundings);
 
 /// What differs from the run that wrote the checkpoint and does not keep this one from going on: other validation data,
-/// and another device or number of threads, which round sums otherwise.
-std::vector<std::string> resumption_warnings(const TrainingState& saved, const RunSurroundings& surroundings);
+/// and another device, number of threads or sharing of batches by ranks, which round sums otherwise.
+std::vector<std::string> resumption_warnings(const Checkpoint& checkpoint, const Experiment& experiment,
+                                             const RunSurroundings& surroundings);
 
 }  // namespace trainer

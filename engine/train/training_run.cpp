@@ -26,6 +26,7 @@
 #include "engine/train/failure_event.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/train/files/frozen_weights.h"
+#include "engine/train/files/intact_weights.h"
 #include "engine/train/files/replaced_run.h"
 #include "engine/train/files/run_lock.h"
 #include "engine/train/files/shared_folder.h"
@@ -77,7 +78,7 @@ class TrainingRun {
     if (start.checkpoint) {
       require_same_networks(start.checkpoint->path, start.checkpoint->state.frozen, frozen_checksums);
       check_resumed_state(*start.checkpoint, stage_->compiled->experiment, stage_->compiled->schedule);
-      warnings_ = resumption_warnings(progress_.state, stage_->surroundings);
+      warnings_ = resumption_warnings(*start.checkpoint, stage_->compiled->experiment, stage_->surroundings);
     }
     for (std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
       warnings_.push_back(std::move(warning));
@@ -773,7 +774,7 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
   }
   // Opened before anything moves: it may be one of the run that is replaced.
   std::optional<WeightFiles> weights;
-  if (!experiment.weights.file.empty() && !start.checkpoint) weights.emplace(experiment.weights.file);
+  if (!experiment.weights.file.empty() && !start.checkpoint) weights = intact_weights(experiment.weights.file);
   RunStages stages(experiment, std::move(data), options);
   TrainingRun run(stages, start, weights ? &*weights : nullptr, device, options, interruption, events);
   if (leads && !start.replaces_run) directory.remove_out_of_memory();

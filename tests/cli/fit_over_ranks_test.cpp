@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -127,7 +129,7 @@ TEST_CASE("deterministic ranks are searched as far as parts can be shared, and h
   for (const nlohmann::json& searched : fit["searched_ranks"])
     CHECK(searched["problem"].is_null() == (searched["ranks"] <= 4));
   CHECK_THAT(fit["notes"].dump(),
-             Contains("Left out: 8 ranks: ") && Contains("8 ranks cannot take as many of 4 parts"));
+             Contains("Left out: 8 ranks: ") && Contains("4 parts of a batch cannot be shared evenly by 8 ranks"));
   std::set<std::int64_t> numbers;
   for (const nlohmann::json& choice : fit["choices"]) {
     numbers.insert(choice["ranks"].get<std::int64_t>());
@@ -186,5 +188,78 @@ TEST_CASE("that norms can go by the whole batch is told where that fits as well"
     std::vector<std::string> shared = {"plan", config, "--capacity", capacity, "parallel.sync_batchnorm=true"};
     for (const nlohmann::json& word : fit["choices"][0]["set"]) shared.push_back(word);
     CHECK(answered(shared, fits ? 0 : 4)["fits"] == fits);
+  }
+}
+
+TEST_CASE("fit over ranks of GPUs finds how much they exchange at a time, and how far ahead, as plans have it") {
+  const FitFolder folder;
+  const std::string config =
+      folder.config("flatten, repeat: {times: 12, layers: [linear: {out: 4096}, relu]}, linear: {out: 8, name: head}",
+                    "parallel: {shard: parameters, data: 16}\n");
+  // So little that the model has to be shared as it is.
+  const std::int64_t as_planned = answered({"plan", config, "--gpu", "h100"})["peak_reserved"];
+  const std::vector<std::string> gpu = {
+      config, "--gpu", "h100", "--ranks", "16", "--keep", "same-result", "--capacity", std::to_string(2 * as_planned)};
+  const nlohmann::json choices = fit_over(gpu)["choices"];
+  double as_it_is = 0, fastest = 1e9;
+  std::set<std::string> keys;
+  for (const nlohmann::json& choice : choices) {
+    std::vector<std::string> words = {"plan", config, "--gpu", "h100"};
+    for (const nlohmann::json& word : choice["set"]) {
+      words.push_back(word);
+      keys.insert(words.back().substr(0, words.back().find('=')));
+    }
+    INFO(choice["set"]);
+    const nlohmann::json plan = answered(words);
+    CHECK(plan["peak_reserved"] == choice["peak_reserved"]);
+    // The plan waits for the slowest rank, and fit knows rank 0 alone.
+    CHECK(plan["step_seconds"].get<double>() == Approx(choice["step_seconds"].get<double>()).epsilon(1e-3));
+    if (choice["set"].empty()) as_it_is = choice["step_seconds"];
+    fastest = std::min(fastest, choice["step_seconds"].get<double>());
+  }
+  REQUIRE(as_it_is > 0);
+  CHECK(fastest < 0.95 * as_it_is);
+  CHECK((keys.contains("parallel.prefetch") || keys.contains("parallel.bucket_size")));
+}
+
+TEST_CASE("ranks of CPUs that share their cores are no faster than the cores are") {
+  const FitFolder folder;
+  const std::string config = folder.config(plain_layers);
+  const auto seconds = [&](int num_ranks) {
+    return answered({"plan", config, "--ranks", std::to_string(num_ranks)})["step_seconds"].get<double>();
+  };
+  cpu_set_t cores;
+  REQUIRE(sched_getaffinity(0, sizeof cores, &cores) == 0);
+  const int num_cores = CPU_COUNT(&cores);
+  CHECK(seconds(4 * num_cores) > 0.9 * seconds(1) / num_cores);
+}
+
+TEST_CASE("fit over ranks says which of what it proposes keeps the result") {
+  const FitFolder folder;
+  const std::string config = folder.config(
+      "flatten, repeat: {times: 8, layers: [linear: {out: 4096}, batchnorm1d, relu]}, linear: {out: 8, name: head}",
+      "parallel: {sync_batchnorm: false}\n");
+  const std::vector<std::string> words = {"fit", config, "train.batch_size=300", "--gpu", "h100", "--ranks"};
+  const auto told = [&](const char* ranks) {
+    std::vector<std::string> all = words;
+    all.emplace_back(ranks);
+    const ProcessResult result = run_trainer(all);
+    CHECK(result.exit_code == 0);
+    return result.out;
+  };
+  CHECK_THAT(told("4..8"), Contains("changes the result)") && Contains("As it is, of one process, it fits"));
+  CHECK_THAT(told("1..8"), Contains("Paste the first, which keeps the result:") &&
+                               Contains("Paste the fastest, which changes the result:") &&
+                               !Contains("of one process, it fits"));
+}
+
+TEST_CASE("ranks draw the same dropout as one process, and fit over ranks says that the result stays") {
+  const FitFolder folder;
+  const std::string config = folder.config("flatten, linear: {out: 32}, relu, dropout: {p: 0.5}, linear: {out: 8}");
+  const nlohmann::json fit = fit_over({config, "--ranks", "1..4", "--keep", "same-result", "--capacity", "64MiB"});
+  REQUIRE(fit["searched_ranks"].size() == 3);
+  for (const nlohmann::json& searched : fit["searched_ranks"]) {
+    CHECK(searched["problem"].is_null());
+    CHECK(searched["fits"] == true);
   }
 }

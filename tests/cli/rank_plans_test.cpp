@@ -479,7 +479,7 @@ TEST_CASE("fit over ranks leaves out numbers that cannot share the batch, and sa
   CHECK_THAT(range["searched_ranks"][1]["problem"].get<std::string>(), Contains("64 ranks share a batch"));
   CHECK_THAT(range["notes"].dump(), Contains("Left out: 64 ranks: "));
   CHECK(fitted({folder.config(), "--gpu", "h100*8"}) == fitted({folder.config(), "--gpu", "h100", "--ranks", "1..8"}));
-  check_refused({"fit", folder.config(), "--gpu", "h100", "--ranks", "61..64"}, "64 ranks share a batch");
+  check_refused({"fit", folder.config(), "--gpu", "h100", "--ranks", "61..64"}, "61 ranks share a batch");
 }
 
 TEST_CASE("what fit cannot search over is refused") {
@@ -490,4 +490,62 @@ TEST_CASE("what fit cannot search over is refused") {
   check_refused({"fit", folder.config(), "--gpu", "h100*4,t4*4"}, "fit searches for one kind of GPU");
   check_refused({"fit", folder.config(), "--gpu", "h100*4", "--ranks", "1..4"}, "leave one out");
   check_refused({"fit", folder.config(), "--ranks", "1..4", "--max", "train.batch_size"}, "write --ranks 4");
+}
+
+TEST_CASE("plans of deterministic ranks tell the samples and parts of each, and what each holds in its run") {
+  const PlansFolder folder;
+  // 60 samples in 8 parts: four of 8, and four of 7.
+  struct Case {
+    const char* shard;
+    int num_ranks;
+    std::vector<int> batches;
+  };
+  for (const auto& [shard, num_ranks, batches] :
+       {Case{"none", 2, {32, 28}}, Case{"none", 4, {16, 16, 14, 14}}, Case{"optimizer", 2, {32, 28}},
+        Case{"gradients", 2, {30, 30}}, Case{"parameters", 4, {15, 15, 15, 15}}}) {
+    INFO(shard << ", " << num_ranks);
+    const std::vector<std::string> words = {folder.config(),           "device={type: cpu, threads: 1}",
+                                            "data.shape=[400]",        "--ranks",
+                                            std::to_string(num_ranks), "parallel.deterministic=true",
+                                            "parallel.parts=8",        std::string("parallel.shard=") + shard};
+    const nlohmann::json plan = planned(words);
+    std::vector<std::string> run = words;
+    const std::string output = folder / (shard + std::to_string(num_ranks));
+    run.insert(run.begin(), "run");
+    run.insert(run.end(), {"-q", "output=" + output});
+    REQUIRE(run_trainer(run).exit_code == 0);
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      INFO("rank " << rank);
+      const nlohmann::json planned_rank = plan_of_rank(plan, rank);
+      CHECK(planned_rank["batch_size"] == batches[static_cast<std::size_t>(rank)]);
+      CHECK(planned_rank["parts"] == 8 / num_ranks);
+      const std::string of_rank = rank == 0 ? output : output + "/ranks/" + std::to_string(rank);
+      const nlohmann::json end = events_in_file(of_rank + "/events.jsonl").back();
+      CHECK(planned_rank["peak_allocated"] == end["peak_allocated"]);
+      CHECK(planned_rank["peak_reserved"] == end["peak_reserved"]);
+    }
+    std::vector<std::string> text = words;
+    text.insert(text.begin(), "plan");
+    CHECK_THAT(run_trainer(text).out,
+               Contains(std::to_string(batches.front()) + " in " + std::to_string(8 / num_ranks) + " parts"));
+  }
+}
+
+TEST_CASE("a number of ranks that is none says so, and who takes a range") {
+  const PlansFolder folder;
+  for (const char* command : {"plan", "run"}) {
+    const ProcessResult word = run_trainer({command, folder.config(), "--ranks", "two"});
+    CHECK(word.exit_code == 2);
+    CHECK_THAT(word.err, Contains("'two' is no whole number from 1 to 65536") && !Contains("takes a range"));
+    CHECK_THAT(run_trainer({command, folder.config(), "--ranks", "1..8"}).err, Contains("fit' takes a range"));
+    CHECK_THAT(run_trainer({command, folder.config(), "--ranks", "010"}).err, Contains("'010' is no whole number"));
+  }
+}
+
+TEST_CASE("a plan leaves out values of parallel.shard that its other settings do not go with") {
+  const PlansFolder folder;
+  const nlohmann::json plan = planned({folder.config(), "--ranks", "2", "--gpu", "h100", "train.amp=bf16",
+                                       "memory.gradients=16bit", "memory.master_weights=false"});
+  REQUIRE(plan["ranks"]["shards"].size() == 1);
+  CHECK(plan["ranks"]["shards"][0]["shard"] == "none");
 }

@@ -36,6 +36,17 @@ void check_near(const std::vector<double>& some, const std::vector<double>& othe
   for (std::size_t i = 0; i < some.size(); ++i) CHECK(some[i] == Approx(others[i]).epsilon(1e-5));
 }
 
+/// As one line: where a command is folded follows the lengths of paths.
+std::string unfolded(const std::string& text) {
+  std::string line;
+  for (const char each : text) {
+    const bool is_blank = each == '\n' || each == ' ' || each == '\\';
+    if (!is_blank) line += each;
+    if (is_blank && !line.ends_with(' ')) line += ' ';
+  }
+  return line;
+}
+
 /// Processes that `process` has started.
 std::vector<pid_t> children_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
@@ -139,7 +150,7 @@ TEST_CASE(
   CHECK(losses[0] == losses[1]);
   const ProcessResult refused = run_trainer({"run", folder / "images.yaml", "--ranks", "3", folder.output("refused")});
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.err, Contains("3 ranks cannot take as many of 2 parts each"));
+  CHECK_THAT(refused.err, Contains("2 parts of a batch cannot be shared evenly by 3 ranks"));
 }
 
 TEST_CASE("ranks that mpirun, srun and torchrun start find each other by their variables") {
@@ -250,7 +261,9 @@ TEST_CASE("a rank that is killed ends the others at once, and the run goes on fr
   const ProcessResult killed = run_trainer(first, signal_rank(SIGKILL, was_sent));
   CHECK(was_sent);
   CHECK(killed.exit_code == 75);
-  CHECK_THAT(killed.err, Contains("rank 2 was killed, or its machine is gone"));
+  CHECK_THAT(unfolded(killed.err), Contains("rank 2 was killed, or its machine is gone The last checkpoint is ") &&
+                                       Contains("/checkpoints/step-000000") && Contains(". Continue with: ") &&
+                                       Contains("parallel.data=3 --resume"));
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
   std::vector<std::string> again = words;
   again.insert(again.end(), {"--ranks", "2", "--json", "--resume", "train.steps=200"});
@@ -271,7 +284,9 @@ TEST_CASE("where rank 0 is gone, or never comes, another tells of it, once") {
                   signal_rank(SIGKILL, was_sent, /*is_last=*/false));
   CHECK(was_sent);
   CHECK(killed.exit_code == 75);
-  CHECK(killed.err == "error: rank 0 was killed, or its machine is gone\n");
+  CHECK(killed.err.starts_with("error: rank 0 was killed, or its machine is gone\nThe last checkpoint is "));
+  CHECK_THAT(unfolded(killed.err), Contains("parallel.data=3 --resume"));
+  CHECK(std::count(killed.err.begin(), killed.err.end(), '\n') < 8);
   const auto [out, codes] = start_with(folder, {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21755"},
                                        "run " + folder.config() + " parallel.timeout=1 " + folder.output("none"));
   CHECK(codes == std::vector<int>{7});
@@ -287,6 +302,27 @@ TEST_CASE("a rank that goes silent is given up after parallel.timeout") {
   CHECK(was_sent);
   CHECK(silent.exit_code == 75);
   CHECK_THAT(silent.err, Contains("rank 1 has not answered for 2 s"));
+}
+
+TEST_CASE("a signal that is sent to what started the ranks reaches them") {
+  for (const int signal : {SIGINT, SIGHUP, SIGTERM}) {
+    INFO("signal " << signal);
+    const RanksFolder folder;
+    bool was_sent = false;
+    ProcessOptions options;
+    options.on_output = [&](pid_t launcher, const std::string& out) {
+      if (was_sent || out.find("\"step\":40,") == std::string::npos) return;
+      // To each of them, as a process group gets it, counts once.
+      for (const pid_t rank : children_of(launcher))
+        if (signal == SIGTERM) kill(rank, signal);
+      was_sent = kill(launcher, signal) == 0;
+    };
+    const ProcessResult stopped = run_trainer(
+        {"run", folder.config(), "train.epochs=3000", "--ranks", "2", "--json", folder.output("run")}, options);
+    CHECK(was_sent);
+    CHECK(stopped.exit_code == 75);
+    CHECK_THAT(stopped.err, Contains("--resume"));
+  }
 }
 
 TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
@@ -330,4 +366,17 @@ TEST_CASE("a plan for ranks of GPUs leaves room for NCCL, by an estimate that sa
   CHECK(outside(in_order) - outside(one) == 2 * (outside(four) - outside(one)));
   CHECK_THAT(in_order["notes"].dump(), Contains("2 ranks to exchange with"));
   CHECK(outside(plan_with("2", "true")) == outside(two));
+}
+
+TEST_CASE("a run that replaces another and fails before it has saved does not tell to go on from the other") {
+  const RanksFolder folder;
+  const std::vector<std::string> words = {"run", folder.config(), "--ranks", "2", "--json", folder.output("run")};
+  REQUIRE(run_trainer(words).exit_code == 0);
+  std::vector<std::string> again = words;
+  again.insert(again.end(), {"--overwrite", "train.epochs=100000", "parallel.shard=parameters",
+                             "train.eval_every=1000000", "checkpoint.every=1000000"});
+  bool was_sent = false;
+  const ProcessResult killed = run_trainer(again, signal_rank(SIGKILL, was_sent));
+  CHECK(was_sent);
+  CHECK(killed.err == "error: rank 1 was killed, or its machine is gone\n");
 }

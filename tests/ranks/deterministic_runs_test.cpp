@@ -68,6 +68,7 @@ TEST_CASE("a deterministic run goes on with another number of ranks bit by bit")
     const std::vector<std::string> shared = with_overrides(overrides, {std::string("parallel.shard=") + shard});
     run_ranks(from, without_norms, folder.path(name), shared, {.interrupt_after = 6});
     const std::vector<RankRun> resumed = run_ranks(to, without_norms, folder.path(name), shared, {.resume = true});
+    CHECK(resumed[0].warnings == "");
     for (const StepEvent& step : resumed[0].steps)
       CHECK(step.loss == whole.steps[static_cast<std::size_t>(step.step) - 1].loss);
     check_same_files(folder, "whole", name, whole.steps.size());

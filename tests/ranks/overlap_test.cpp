@@ -109,7 +109,8 @@ TEST_CASE("runs whose sums overlap have the bits of those that wait for each, an
         const std::vector<RankRun> waiting =
             run_ranks(num_ranks, each.yaml, folder.path(name + "0"), with(overrides, {"parallel.overlap=false"}));
         const std::vector<RankRun> overlapping =
-            run_ranks(num_ranks, each.yaml, folder.path(name + "1"), with(overrides, {"parallel.bucket_size=1"}));
+            run_ranks(num_ranks, each.yaml, folder.path(name + "1"),
+                      with(overrides, {"parallel.bucket_size=1", "parallel.prefetch=3"}));
         for (std::size_t rank = 0; rank < waiting.size(); ++rank) {
           CHECK(waiting[rank].mistake == "");
           CHECK(overlapping[rank].mistake == "");
@@ -126,7 +127,7 @@ TEST_CASE("runs whose sums overlap have the bits of those that wait for each, an
 }
 
 TEST_CASE("what an exchange uses is left alone from its start to its finish") {
-  int num_started = 0, num_beside = 0;
+  int num_started = 0, num_beside = 0, num_farther = 0;
   for (const RankCase& each : overlap_cases()) {
     for (const char* shard : all_shards) {
       for (const char* bucket : {"1", "300", "0"}) {
@@ -136,7 +137,11 @@ TEST_CASE("what an exchange uses is left alone from its start to its finish") {
               each.overrides, {std::string("parallel.shard=") + shard, std::string("parallel.bucket_size=") + bucket,
                                "parallel.data=" + std::to_string(num_ranks)});
           INFO(each.name << ", " << shard << ", buckets of " << bucket << ", " << num_ranks << " ranks");
-          const StartedWalk walk = walk_of(each.yaml, overrides);
+          const StartedWalk walk = walk_of(each.yaml, with(overrides, {"parallel.prefetch=1"}));
+          const StartedWalk farther = walk_of(each.yaml, with(overrides, {"parallel.prefetch=3"}));
+          CHECK(farther.mistake == "");
+          CHECK((std::string(shard) == "parameters" || farther.num_beside == walk.num_beside));
+          num_farther += farther.num_beside - walk.num_beside;
           CHECK(walk.mistake == "");
           num_started += walk.num_started;
           num_beside += walk.num_beside;
@@ -147,6 +152,7 @@ TEST_CASE("what an exchange uses is left alone from its start to its finish") {
   }
   CHECK(num_started > 1000);
   CHECK(num_beside > 1000);
+  CHECK(num_farther > 0);
 }
 
 TEST_CASE(

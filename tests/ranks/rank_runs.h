@@ -21,6 +21,7 @@ struct RankRun {
   std::vector<StepEvent> steps;
   std::vector<EvalEvent> evaluations;
   EndEvent end;
+  std::string warnings;
   std::string mistake;  ///< what its plan does not say
 };
 
@@ -67,6 +68,7 @@ inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, co
     result.status = run_training(run.experiment, run.data, *device, run.options, run.interruption, run.events);
     result.steps = run.events.steps;
     result.evaluations = run.events.evaluations;
+    for (const WarningEvent& warning : run.events.warnings) result.warnings += warning.message + "\n";
     result.end = run.events.ends.back();
     if (!options.resume && options.interrupt_after < 0) hold_against_plan(run, *device, result);
   });

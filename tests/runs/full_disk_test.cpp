@@ -57,7 +57,9 @@ TEST_CASE("a run that can write no more events says so once, saves what it has t
     const ProcessResult result = run_trainer(small_run(output, settings[i]), with_small_files(most_file_bytes));
     INFO("setting " << i << ": " << result.err);
     CHECK(result.exit_code == 6);
-    CHECK(result.err == "error: cannot write the events: " + output + "/events.jsonl: File too large\n");
+    const std::string told = "error: cannot write the events: " + output + "/events.jsonl: File too large\n";
+    CHECK(result.err.starts_with(told + "The last checkpoint is " + output + "/checkpoints/step-"));
+    CHECK(result.err.ends_with("--resume\n"));
     const std::vector<json> events = events_of(result.out);
     const json end = events.back();
     CHECK(end["event"] == "end");

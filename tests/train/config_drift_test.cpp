@@ -105,3 +105,50 @@ TEST_CASE("Every key that changes the result is named with both values") {
   CHECK(drift_of({"schedule={type: constant}"}).size() >= 1);
   CHECK(drift_of({"train.accumulation_steps=1"}).size() == 1);
 }
+
+TEST_CASE("How ranks share a batch is told where it differs, unless the parts are the same") {
+  const auto drift = [](std::vector<std::string> before, std::vector<std::string> now) {
+    for (std::vector<std::string>* const each : {&before, &now})
+      each->insert(each->begin(), {"train.accumulation_steps=1", "train.clip_norm=0"});
+    return find_sharing_drift(resolved_json(parse_experiment(small_experiment, "a.yaml", before)),
+                              resolved_json(parse_experiment(small_experiment, "b.yaml", now)));
+  };
+  const std::vector<std::string> parts = {"parallel.deterministic=true", "parallel.parts=4"};
+  std::vector<std::string> two = parts;
+  two.emplace_back("parallel.data=2");
+  CHECK(drift({}, {}).text.empty());
+  CHECK(drift(parts, two).text.empty());
+  CHECK(drift({"parallel.data=2"}, {"parallel.data=2", "parallel.shard=optimizer"}).text.empty());
+  CHECK(drift({}, {"parallel.data=2"}).text == "batches are shared by 2 ranks (were of one process)");
+  CHECK(drift(two, {"parallel.data=2"}).text ==
+        "batches are shared by 2 ranks (were cut into 4 parts (parallel.deterministic))");
+  CHECK(drift({}, parts).text == "batches are cut into 4 parts (parallel.deterministic) (were of one process)");
+  // Sums of parts of the model are in another order where there are norms of them, or several micro-batches.
+  for (const char* more : {"train.accumulation_steps=2", "train.clip_norm=1"})
+    CHECK(drift({"parallel.data=2", more}, {"parallel.data=2", "parallel.shard=gradients", more}).text ==
+          "batches are shared by 2 ranks (parallel.shard: gradients) (were shared by 2 ranks)");
+
+  // What batch norms see, and what is mixed.
+  const std::vector<std::string> synced = {"parallel.data=2", "parallel.sync_batchnorm=true"};
+  CHECK_FALSE(drift(synced, {}).norms_see_others);
+  CHECK(drift(synced, {}).cuts_otherwise);
+  CHECK(drift({"parallel.data=2"}, synced).norms_see_others);
+  CHECK_FALSE(drift({"parallel.data=2"}, synced).cuts_otherwise);
+  const SharingDrift same_parts = drift({"parallel.deterministic=true", "parallel.parts=2"}, {"parallel.data=2"});
+  CHECK_FALSE(same_parts.text.empty());
+  CHECK_FALSE(same_parts.norms_see_others);
+  CHECK_FALSE(same_parts.cuts_otherwise);
+}
+
+TEST_CASE("A configuration of a checkpoint that shares batches by no number is refused") {
+  const std::string current = resolved_json(parse_experiment(small_experiment, "a.yaml", {}));
+  for (const char* parallel :
+       {R"({"data": null})", R"({"deterministic": "yes"})", R"({"deterministic": true, "parts": []})"}) {
+    nlohmann::json saved = nlohmann::json::parse(current);
+    saved["parallel"] = nlohmann::json::parse(parallel);
+    CHECK_THROWS_AS(find_sharing_drift(saved.dump(), current), DataError);
+  }
+  nlohmann::json saved = nlohmann::json::parse(current);
+  saved["parallel"] = nullptr;
+  CHECK(find_sharing_drift(saved.dump(), current).text.empty());
+}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "engine/config/fields/layer_fields.h"
 
@@ -22,11 +23,14 @@ void collect_numbers(std::vector<LayerSpec>& layers, const std::string& key, std
   }
 }
 
-bool layer_depends_on_batch(const LayerSpec& layer) {
-  const LayerKind& kind = *find_layer_kind(layer.kind);
-  if (kind.depends_on_batch != nullptr && kind.depends_on_batch(layer.spec)) return true;
-  return std::any_of(kind.fields.begin(), kind.fields.end(), [&](const Field<LayerSpec>& field) {
-    return field.const_layers && depends_on_batch(field.const_layers(layer));
+/// Whether one of the layers is such, or of those in them.
+template <typename Predicate>
+bool has_layer(const std::vector<LayerSpec>& layers, Predicate is_such) {
+  return std::any_of(layers.begin(), layers.end(), [&](const LayerSpec& layer) {
+    const std::vector<Field<LayerSpec>>& fields = find_layer_kind(layer.kind)->fields;
+    return is_such(layer) || std::any_of(fields.begin(), fields.end(), [&](const Field<LayerSpec>& field) {
+             return field.const_layers && has_layer(field.const_layers(layer), is_such);
+           });
   });
 }
 
@@ -39,11 +43,23 @@ std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers) {
 }
 
 bool depends_on_batch(const std::vector<LayerSpec>& layers) {
-  return std::any_of(layers.begin(), layers.end(), layer_depends_on_batch);
+  return has_layer(layers, [](const LayerSpec& layer) {
+    const LayerKind& kind = *find_layer_kind(layer.kind);
+    return kind.depends_on_batch != nullptr && kind.depends_on_batch(layer.spec);
+  });
 }
 
 bool depends_on_batch(const Experiment& experiment) {
   return depends_on_batch(experiment.layers) || !experiment.data.batch_transforms.empty();
+}
+
+bool has_batch_norm(const std::vector<LayerSpec>& layers) {
+  return has_layer(layers, [](const LayerSpec& layer) { return std::holds_alternative<BatchNormSpec>(layer.spec); });
+}
+
+bool depends_on_ranks(const Experiment& experiment) {
+  const bool norms_see_parts = !experiment.parallel.sync_batchnorm && has_batch_norm(experiment.layers);
+  return norms_see_parts || !experiment.data.batch_transforms.empty();
 }
 
 }  // namespace trainer

@@ -23,5 +23,9 @@ std::vector<ModelNumber> numbers_of_model(std::vector<LayerSpec>& layers);
 bool depends_on_batch(const std::vector<LayerSpec>& layers);
 /// The same of all of an experiment: also where samples of a batch are mixed.
 bool depends_on_batch(const Experiment& experiment);
+bool has_batch_norm(const std::vector<LayerSpec>& layers);
+/// Whether a sample's result depends on which others a rank has: by batch norms of ranks apart, or where they are
+/// mixed. What dropout draws does not.
+bool depends_on_ranks(const Experiment& experiment);
 
 }  // namespace trainer

@@ -34,12 +34,20 @@ void add_parallel_fields(Fields& fields) {
          "Gradients are added up over ranks while the backward pass goes on, and weights of "
          "`parallel.shard: parameters` gathered before they are needed: less time, and memory for what is on its "
          "way")
-          .also_called({"overlap_comm", "overlap_grad_reduce", "overlap_param_gather", "backward_prefetch",
-                        "forward_prefetch"}));
-  fields.add(harmless, of(parallel, &ParallelConfig::bucket_size, "parallel.bucket_size", size_of_memory(0),
+          .technique(NumbersEffect::same_rounding)
+          .also_called({"overlap_comm", "overlap_grad_reduce", "overlap_param_gather"}));
+  fields.add(harmless,
+             of(parallel, &ParallelConfig::prefetch, "parallel.prefetch", integer(1, most_prefetched),
+                "With `parallel.shard: parameters`, how many gathers of weights begin ahead of the one that is needed: "
+                "more of them wait less for each other, and take memory for as many more layers")
+                 .technique(NumbersEffect::same_bits)
+                 .also_called({"forward_prefetch", "backward_prefetch", "prefetch_distance", "prefetch_bucket_size",
+                               "num_prefetched"}));
+  fields.add(harmless, of(parallel, &ParallelConfig::bucket_size, "parallel.bucket_size", size_of_memory(0, "16MiB"),
                           "Gradients that are added up at a time while the backward pass goes on; 0: 4 MiB, of more "
                           "than 8 ranks 4 MiB more each time that they double, and 1 MiB where `parallel.shard` cuts "
                           "them and their memory is free behind the sum")
+                           .technique(NumbersEffect::same_rounding)
                            .also_called({"bucket", "bucket_cap_mb", "reduce_bucket_size", "allgather_bucket_size"}));
   fields.add(harmless,
              of(parallel, &ParallelConfig::deterministic, "parallel.deterministic", boolean(),

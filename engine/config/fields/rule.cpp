@@ -99,8 +99,9 @@ Rule fraction(double maximum) {
   return rule;
 }
 Rule text() { return rule_of(ValueKind::text); }
-Rule size_of_memory(double minimum) {
+Rule size_of_memory(double minimum, std::string example) {
   Rule rule = rule_of(ValueKind::size);
+  rule.example = std::move(example);
   rule.minimum = minimum;
   return rule;
 }

@@ -72,7 +72,7 @@ struct Rule {
   std::size_t num_elements = 0;    ///< lists: exactly so many; 0: any number but none
   bool allows_single = false;
   std::string elements = {};  ///< texts: what the list is of
-  std::string example = {};   ///< texts: such a list
+  std::string example = {};   ///< texts: such a list; sizes: one that is usual
 
   std::vector<std::string> choice_names() const;
   std::vector<std::string> form_names() const;
@@ -124,7 +124,7 @@ Rule number_below(double minimum, double maximum);
 /// In (0, maximum].
 Rule fraction(double maximum = 1.0);
 Rule text();
-Rule size_of_memory(double minimum = 1);
+Rule size_of_memory(double minimum = 1, std::string example = "2GiB");
 Rule interval();
 Rule pair(std::int64_t minimum);
 Rule sides(std::int64_t minimum);

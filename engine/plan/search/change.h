@@ -39,6 +39,10 @@ enum class Effect : std::uint8_t {
   shared_gradients,
   shared_weights,
   unshared_model,
+  exchanges_beside,  ///< parallel.overlap
+  exchanges_behind,
+  other_buckets,   ///< of gradients that ranks add up at a time
+  other_prefetch,  ///< of weights that ranks share
   chunked_loss,
   least_scratch,
   no_momentum,

@@ -6,6 +6,7 @@
 #include "engine/config/override_text.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/plan/search/technique_difference.h"
+#include "engine/program/rank_sums.h"
 #include "engine/program/run_schedule.h"
 
 namespace trainer {
@@ -164,6 +165,25 @@ std::vector<Experiment> recompute_levels(const Experiment& experiment) {
   add(Type::off, true);
   add(Type::automatic, true);
   return levels;
+}
+
+std::vector<Experiment> exchange_variants(const Experiment& experiment) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::vector<Experiment> variants;
+  const ParallelConfig& parallel = experiment.parallel;
+  if (parallel.data == 1) return variants;
+  const auto add = [&](auto&& change) {
+    variants.push_back(experiment);
+    change(variants.back().parallel);
+  };
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+    if (shard != parallel.shard) add([=](ParallelConfig& other) { other.shard = shard; });
+  add([](ParallelConfig& other) { other.overlap = !other.overlap; });
+  if (const std::int64_t twice = 2 * bucket_bytes(parallel); twice <= most_bytes)
+    add([=](ParallelConfig& other) { other.bucket_size = twice; });
+  if (parallel.overlap && parallel.shard == Shard::parameters && 2 * parallel.prefetch <= most_prefetched)
+    add([](ParallelConfig& other) { other.prefetch *= 2; });
+  return variants;
 }
 
 std::vector<Saver> savers_for(const Experiment& experiment, const DataDescription& data) {

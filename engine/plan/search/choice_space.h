@@ -33,6 +33,10 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
 /// In what is computed again: the experiment's own first, then from nothing to as much as must be.
 std::vector<Experiment> recompute_levels(const Experiment& experiment);
 
+/// In what ranks hold of the model, and exchange beside what they compute: each with one setting of that changed. None
+/// where there is one rank.
+std::vector<Experiment> exchange_variants(const Experiment& experiment);
+
 /// What holds less memory and takes no time by the cost model: placement, updates within the backward pass, smaller
 /// batches to evaluate, fewer logits at a time, less scratch; between ranks, a model that they share.
 using Saver = void (*)(Experiment& experiment);

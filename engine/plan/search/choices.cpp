@@ -189,9 +189,29 @@ class ChoiceSearch {
     });
   }
 
+  /// With what ranks exchange beside what they compute so that the least is waited for, by no more settings than make
+  /// it faster than the cost model can be wrong.
+  Experiment with_exchanges(const Experiment& changed) {
+    if (options_.while_running || plan(changed).time.communication <= 0) return changed;
+    Experiment best = changed;
+    for (bool improves = true; std::exchange(improves, false);)
+      for (const Experiment& other : exchange_variants(best)) {
+        const Verdict& verdict = plan(other);
+        if (!verdict.fits || verdict.time.seconds >= plan(best).time.seconds) continue;
+        best = other;
+        improves = true;
+      }
+    const double most_seconds = same_speed_once * plan(best).time.seconds;
+    return minimal_change(changed, best, [&](const Experiment& fewer) {
+      const Verdict& verdict = plan(fewer);
+      return verdict.fits && verdict.time.seconds <= most_seconds;
+    });
+  }
+
   /// The best, each without what it needs not: Note [Minimal changes] in engine/plan/search/minimal_change.h.
   std::vector<Change> best() {
     for (const Change& choice : without_equalled()) keep(without_needless(choice.experiment));
+    for (const Change& choice : without_equalled()) keep(with_exchanges(choice.experiment));
     std::vector<Change> choices = without_equalled();
     std::stable_sort(choices.begin(), choices.end(),
                      [](const Change& a, const Change& b) { return a.step_seconds < b.step_seconds; });

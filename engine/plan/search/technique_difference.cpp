@@ -119,6 +119,9 @@ TechniqueDifference find_technique_difference(const Experiment& before, const Ex
   compare_recomputation(after, list);
   compare_storage(after.memory, list);
   list.compare("parallel.shard", effect_of(after.parallel.shard));
+  list.compare("parallel.overlap", after.parallel.overlap ? Effect::exchanges_beside : Effect::exchanges_behind);
+  list.compare("parallel.bucket_size", Effect::other_buckets);
+  list.compare("parallel.prefetch", Effect::other_prefetch);
   return std::move(list).finish();
 }
 

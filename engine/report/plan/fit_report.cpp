@@ -175,12 +175,18 @@ std::string needed_ranks_text(const FitFindings& findings) {
   }
   const FitChoice &few = findings.choices[needed], &fast = findings.choices[fastest];
   const bool is_one = few.num_ranks() == 1;
+  const auto row = [&](std::size_t i, std::string_view rest) {
+    return fmt::format("row {}{}{}", i + 1, rest,
+                       findings.choices[i].same_result()
+                           ? ""
+                           : fmt::format("{} changes the result", rest.empty() ? ", which" : " and"));
+  };
   if (few.num_ranks() == fast.num_ranks())
-    return fmt::format("{} suffice{} and {} the fastest (row {}).", format_number_of(few.num_ranks(), "rank"),
-                       is_one ? "s" : "", is_one ? "is" : "are", fastest + 1);
-  return fmt::format("{} suffice{} (row {} is the fastest with {}); {} are {:.1f} times as fast (row {}).",
-                     format_number_of(few.num_ranks(), "rank"), is_one ? "s" : "", needed + 1, few.num_ranks(),
-                     fast.num_ranks(), few.step_seconds / fast.step_seconds, fastest + 1);
+    return fmt::format("{} suffice{} and {} the fastest ({}).", format_number_of(few.num_ranks(), "rank"),
+                       is_one ? "s" : "", is_one ? "is" : "are", row(fastest, ""));
+  return fmt::format("{} suffice{} ({}); {} are {:.1f} times as fast ({}).", format_number_of(few.num_ranks(), "rank"),
+                     is_one ? "s" : "", row(needed, fmt::format(" is the fastest with {}", few.num_ranks())),
+                     fast.num_ranks(), few.step_seconds / fast.step_seconds, row(fastest, ""));
 }
 
 std::string searched_ranks_text(const FitFindings& findings) {
@@ -236,12 +242,41 @@ std::string time_origin(const FitFindings& findings) {
   return "";
 }
 
+/// Whether only other numbers of ranks than the experiment's were.
+bool others_were_searched(const FitFindings& findings) {
+  const std::vector<SearchedRanks>& searched = findings.searched_ranks;
+  return !searched.empty() && std::none_of(searched.begin(), searched.end(), [&](const SearchedRanks& each) {
+    return each.num_ranks == findings.num_ranks;
+  });
+}
+
+std::string processes_text(std::int64_t num_ranks) {
+  return num_ranks == 1 ? ", of one process" : fmt::format(", of {} ranks", format_count(num_ranks));
+}
+
+std::string pasted_choices(const FitFindings& findings, const Style& style) {
+  const std::vector<FitChoice>& choices = findings.choices;
+  const std::size_t fastest = findings.fastest();
+  const bool has_same = choices.front().same_result();
+  std::string text;
+  for (const std::size_t i : findings.pasted()) {
+    const std::string what =
+        i == fastest ? has_same && !choices[i].same_result() ? "the fastest, which changes the result" : "the fastest"
+        : i > 0      ? "the fastest that keeps the result"
+        : has_same   ? "the first, which keeps the result"
+                     : "the first";
+    text += fmt::format("\nPaste {}:\n{}", what, pasted_line(findings, choices[i].set, style));
+  }
+  return text;
+}
+
 std::string choice_report(const FitFindings& findings, const Style& style) {
   std::string text;
   const std::string as_is =
       findings.as_is_peak == 0
           ? "As it is, it cannot be planned."
-          : fmt::format("As it is, it {}{}.",
+          : fmt::format("As it is{}, it {}{}.",
+                        others_were_searched(findings) ? processes_text(findings.num_ranks) : "",
                         findings.as_is_fits ? "fits: it reserves " : "does not fit: it would reserve ",
                         format_bytes(findings.as_is_peak));
   const std::string batch = format_number_of(findings.effective_batch, "sample");
@@ -288,10 +323,7 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
         "Of each number of ranks the best are named. The efficiency is what one rank with these settings and memory "
         "enough would take, of the time of all ranks.",
         style);
-  const std::size_t fastest = findings.fastest();
-  if (fastest > 0) text += "\nPaste the first:\n" + pasted_line(findings, findings.choices.front().set, style);
-  text += "\nPaste the fastest:\n" + pasted_line(findings, findings.choices[fastest].set, style);
-  return text;
+  return text + pasted_choices(findings, style);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ Json ranks_of(const PlanFindings& findings) {
                      {"gpu", rank.gpu.empty() ? Json(nullptr) : Json(rank.gpu)},
                      {"capacity", rank.capacity},
                      {"batch_size", rank.batch_size},
+                     {"parts", rank.num_parts},
                      {"fits", rank.fits},
                      {"peak_allocated", rank.peak_allocated},
                      {"peak_reserved", rank.peak_reserved},

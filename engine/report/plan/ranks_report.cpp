@@ -31,11 +31,19 @@ std::string sentence_of_no_time(const PlanFindings& findings) {
                      reason_for_no_time(findings));
 }
 
-/// "NVLink", "the network, the slowest link of 2 machines".
+/// "NVLink", "the network between 2 machines".
 std::string link_text(const RankFindings& ranks) {
   const std::int64_t nodes = num_nodes(ranks.size(), ranks.links);
-  return slowest_link(ranks.size(), ranks.links)->name +
-         (nodes > 1 ? fmt::format(", the slowest link of {} machines", format_count(nodes)) : "");
+  std::string name = slowest_link(ranks.size(), ranks.links)->name;
+  if (nodes == 1) return name;
+  if (name == ranks.links.between.name) return fmt::format("{} between {} machines", name, format_count(nodes));
+  return fmt::format("{} (the network between {} machines is faster)", name, format_count(nodes));
+}
+
+/// "32", or "32 in 2 parts".
+std::string batch_text(const RankPlan& plan) {
+  const std::string samples = format_count(plan.batch_size);
+  return plan.num_parts == 1 ? samples : fmt::format("{} in {} parts", samples, plan.num_parts);
 }
 
 std::string fits_text(const RankPlan& plan, const RankFindings& ranks) {
@@ -74,7 +82,7 @@ std::string ranks_table(std::span<const PlanFindings* const> plans, const Style&
     for (const RankPlan& plan : findings->ranks.plans) {
       std::vector<std::string> row;
       if (plans.size() > 1) row.push_back(std::exchange(stage, ""));
-      row.insert(row.end(), {ranks_text(plan), format_count(plan.batch_size), format_bytes(plan.peak_allocated),
+      row.insert(row.end(), {ranks_text(plan), batch_text(plan), format_bytes(plan.peak_allocated),
                              format_bytes(plan.peak_reserved)});
       if (has_capacities) row.push_back(format_bytes(plan.capacity));
       row.insert(row.end(), {step_time_text(plan.compute_seconds), fits_text(plan, findings->ranks)});

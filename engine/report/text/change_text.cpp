@@ -59,6 +59,14 @@ std::string part_text(Effect effect) {
       return "each rank its part of state and gradients";
     case Effect::shared_weights:
       return "each rank its part of state, gradients and weights";
+    case Effect::exchanges_beside:
+      return "ranks exchange beside what they compute";
+    case Effect::exchanges_behind:
+      return "ranks exchange behind what they compute";
+    case Effect::other_buckets:
+      return "buckets of another size for sums over ranks";
+    case Effect::other_prefetch:
+      return "weights gathered further ahead";
     case Effect::unshared_model:
       return "the whole model on every rank";
     case Effect::chunked_loss:

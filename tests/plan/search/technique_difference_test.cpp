@@ -35,7 +35,10 @@ const std::map<std::string, std::string> other_techniques = {{"train.batch_size"
                                                              {"memory.chunked_loss", "auto"},
                                                              {"memory.workspace_limit", "0"},
                                                              {"memory.recompute_cheap", "false"},
-                                                             {"parallel.shard", "gradients"}};
+                                                             {"parallel.shard", "gradients"},
+                                                             {"parallel.overlap", "false"},
+                                                             {"parallel.bucket_size", "1000"},
+                                                             {"parallel.prefetch", "3"}};
 
 }  // namespace
 

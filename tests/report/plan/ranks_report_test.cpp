@@ -94,7 +94,10 @@ TEST_CASE("where the time on the wire is not known, it is said why") {
   findings.ranks.waiting_seconds = 0.001;
   findings.ranks.links.ranks_per_node = 4;
   findings.ranks.links.between = {"the network", 1e8, 0, 0};
-  CHECK_THAT(communication_text(findings), Contains("about 1 ms over the network, the slowest link of 2 machines. "));
+  CHECK_THAT(communication_text(findings), Contains("about 1 ms over the network between 2 machines. "));
+  findings.ranks.links.between.bytes_per_second = 1e15;
+  CHECK_THAT(communication_text(findings),
+             Contains("about 1 ms over PCIe (the network between 2 machines is faster). "));
   findings.ranks.communication_seconds.reset();
   findings.ranks.links.between.bytes_per_second = 0;
   CHECK_THAT(communication_text(findings),
