@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fields/stage_fields.h"
 #include "engine/config/yaml/node_text.h"
 #include "engine/errors.h"
 
@@ -29,7 +32,12 @@ std::optional<std::string> override_between(std::string_view key, const Experime
 }
 
 void add_prefix(std::vector<std::string>& overrides, const std::string& prefix) {
-  for (std::string& text : overrides) text.insert(0, prefix);
+  for (std::string& text : overrides) {
+    const std::string section = text.substr(0, text.find_first_of(".="));
+    const std::vector<SharedKey>& shared = keys_of_all_stages();
+    const auto is_of_all = [&](const SharedKey& each) { return each.key == section; };
+    if (std::none_of(shared.begin(), shared.end(), is_of_all)) text.insert(0, prefix);
+  }
 }
 
 }  // namespace trainer

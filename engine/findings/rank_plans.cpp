@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -98,18 +99,21 @@ Experiment sharing(Experiment experiment, Shard shard) {
   return experiment;
 }
 
-/// Rank 0, were the model shared like that.
-ShardPlan plan_shard(const Experiment& asked, Shard shard, const DataDescription& data, const PlanTarget& target) {
+/// Rank 0, were the model shared like that; nothing where that does not go with the other settings, or the device.
+std::optional<ShardPlan> plan_shard(const Experiment& asked, Shard shard, const DataDescription& data,
+                                    const PlanTarget& target) try {
   const Experiment experiment = with_kept_segments(sharing(of_rank(asked, 0), shard), target);
   const CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, target.capacity.num_bytes);
   MemoryPlan plan = plan_memory(compiled, target.capacity.num_bytes);
   const bool fits = plan.fits;
   if (!fits) plan = plan_memory(compiled, unlimited_capacity);
-  return {.shard = shard,
-          .fits = fits,
-          .peak_allocated = plan.peak_allocated,
-          .peak_reserved = plan.peak_reserved,
-          .communicated_bytes = communicated_bytes(compiled.program, compiled.schedule)};
+  return ShardPlan{.shard = shard,
+                   .fits = fits,
+                   .peak_allocated = plan.peak_allocated,
+                   .peak_reserved = plan.peak_reserved,
+                   .communicated_bytes = communicated_bytes(compiled.program, compiled.schedule)};
+} catch (const ConfigError&) {
+  return std::nullopt;
 }
 
 /// Whether two ranks that follow each other, with parts of other sizes, come to the same.
@@ -195,10 +199,9 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     }
     findings.plans.push_back(std::move(plan));
   }
-  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) try {
-      findings.shards.push_back(plan_shard(asked, shard, data, *targets.front().target));
-    } catch (const ConfigError&) {  // one that goes not with other settings, or not on this device
-    }
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+    if (std::optional<ShardPlan> plan = plan_shard(asked, shard, data, *targets.front().target))
+      findings.shards.push_back(*plan);
   const RunSchedule schedule(asked, data);
   findings.communicated_bytes = communicated_bytes(program, schedule);
   findings.links = rates.links;

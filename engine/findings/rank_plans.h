@@ -11,6 +11,7 @@
 #include "engine/graph/data_description.h"
 #include "engine/plan/link_rates.h"
 #include "engine/program/program.h"
+#include "engine/program/run_schedule.h"
 
 namespace trainer {
 

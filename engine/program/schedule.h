@@ -37,8 +37,7 @@ class Scheduler {
     bool has_parts = false;    ///< this rank has its parts of the sums alone: Note [Sharded models] in sharding.h
     std::int64_t bucket_bytes = 0;    ///< at most, but for a gradient that has more by itself
     std::int64_t num_prefetched = 1;  ///< gathers that are started ahead of the one that is needed, where they are
-    bool starts =
-        false;  ///< sums and gathers, beside what follows: Note [Started exchanges] in engine/ops/finish_exchange.h
+    bool starts = false;              ///< sums and gathers: Note [Started exchanges] in engine/ops/finish_exchange.h
   };
   void set_gradient_sums(const GradientSums& sums) { sums_ = sums; }
   const GradientSums& gradient_sums() const { return sums_; }

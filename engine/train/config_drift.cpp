@@ -136,7 +136,8 @@ BatchSharing sharing_of(const nlohmann::json& config) {
   const bool syncs = num_ranks > 1 && value_at(config, "/parallel/sync_batchnorm", false);
   sharing.num_norm_parts = syncs ? 1 : sharing.num_parts;
   if (sharing.is_deterministic) {
-    sharing.text = fmt::format("cut into {} parts (parallel.deterministic)", sharing.num_parts);
+    sharing.text = fmt::format("cut into {} part{} (parallel.deterministic)", sharing.num_parts,
+                               sharing.num_parts == 1 ? "" : "s");
     return sharing;
   }
   sharing.text = num_ranks == 1 ? "of one process" : fmt::format("shared by {} ranks", num_ranks);

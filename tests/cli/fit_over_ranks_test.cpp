@@ -222,6 +222,31 @@ TEST_CASE("fit over ranks of GPUs finds how much they exchange at a time, and ho
   CHECK((keys.contains("parallel.prefetch") || keys.contains("parallel.bucket_size")));
 }
 
+TEST_CASE("what fit proposes for a stage of ranks of GPUs is of all stages where it is of ranks, and is planned") {
+  const FitFolder folder;
+  const std::string config =
+      folder.config("flatten, repeat: {times: 8, layers: [linear: {out: 4096}, relu]}, linear: {out: 8, name: head}",
+                    "stages: [{name: head, freeze: ['*', '!head']}, {name: all, unfreeze: all}]\n");
+  const std::vector<std::string> words = {config, "train.batch_size=256", "--stage", "all", "--gpu", "h100", "--ranks"};
+  for (const char* ranks : {"64", "32..64"}) {
+    std::vector<std::string> fit_words = words;
+    fit_words.emplace_back(ranks);
+    std::set<std::string> keys;
+    for (const nlohmann::json& choice : fit_over(fit_words)["choices"]) {
+      INFO(ranks << " " << choice["set"]);
+      std::vector<std::string> plan_words = {"plan", config, "train.batch_size=256", "--stage", "all", "--gpu", "h100"};
+      if (std::string(ranks) == "64") plan_words.emplace_back("parallel.data=64");
+      for (const nlohmann::json& word : choice["set"]) {
+        plan_words.push_back(word);
+        keys.insert(plan_words.back().substr(0, plan_words.back().find('=')));
+      }
+      CHECK(answered(plan_words)["peak_reserved"] == choice["peak_reserved"]);
+    }
+    CHECK((keys.contains("parallel.shard") || keys.contains("parallel.overlap") ||
+           keys.contains("parallel.bucket_size")));
+  }
+}
+
 TEST_CASE("ranks of CPUs that share their cores are no faster than the cores are") {
   const FitFolder folder;
   const std::string config = folder.config(plain_layers);

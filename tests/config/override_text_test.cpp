@@ -58,3 +58,11 @@ TEST_CASE("Only what differs is an override") {
     CHECK(text == (field.key == "train.amp" ? std::optional<std::string>("train.amp=fp16") : std::nullopt));
   }
 }
+
+TEST_CASE("Overrides of a stage name it, but for keys that all stages share") {
+  std::vector<std::string> overrides = {"train.amp=bf16", "parallel.shard=optimizer", "device.threads=2",
+                                        "optimizer.lr=1"};
+  add_prefix(overrides, "stages.1.");
+  CHECK(overrides == std::vector<std::string>{"stages.1.train.amp=bf16", "parallel.shard=optimizer", "device.threads=2",
+                                              "stages.1.optimizer.lr=1"});
+}

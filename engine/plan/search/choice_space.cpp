@@ -179,8 +179,8 @@ std::vector<Experiment> exchange_variants(const Experiment& experiment) {
   for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
     if (shard != parallel.shard) add([=](ParallelConfig& other) { other.shard = shard; });
   add([](ParallelConfig& other) { other.overlap = !other.overlap; });
-  if (const std::int64_t twice = 2 * bucket_bytes(parallel); twice <= most_bytes)
-    add([=](ParallelConfig& other) { other.bucket_size = twice; });
+  if (const std::int64_t num_bytes = bucket_bytes(parallel); num_bytes <= most_bytes / 2)
+    add([=](ParallelConfig& other) { other.bucket_size = 2 * num_bytes; });
   if (parallel.overlap && parallel.shard == Shard::parameters && 2 * parallel.prefetch <= most_prefetched)
     add([](ParallelConfig& other) { other.prefetch *= 2; });
   return variants;

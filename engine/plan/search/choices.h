@@ -17,11 +17,11 @@ struct ChoiceOptions {
   bool while_running = false;
 };
 
-/// Combinations of batch size, accumulation, precision, checkpointing, allocator, optimizer memory and what ranks
-/// exchange beside what they compute, that fit
-/// `capacity` with the samples of an update that `experiment` has; the fastest first, by predicted time. What another
-/// equals in speed (same_speed), in keeping the numbers and in how little it changes is left out. The experiment as it
-/// is is among them where it fits. Without any one setting of a choice it does not fit or is slower.
+/// Combinations of batch size, accumulation, precision, checkpointing, allocator, optimizer memory and, of ranks, what
+/// they hold of the model and how they exchange it, that fit `capacity` with the samples of an update that `experiment`
+/// has; the fastest first, by predicted time. What another equals in speed (same_speed), in keeping the numbers and in
+/// how little it changes is left out. The experiment as it is is among them where it fits. Without any one setting of a
+/// choice it does not fit or is slower.
 std::vector<Change> find_choices(Planner& planner, const Experiment& experiment, const DataDescription& data,
                                  std::int64_t capacity, const ChoiceOptions& options);
 
