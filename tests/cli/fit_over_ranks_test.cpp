@@ -231,8 +231,9 @@ TEST_CASE("what fit proposes for a stage of ranks of GPUs is of all stages where
   for (const char* ranks : {"64", "32..64"}) {
     std::vector<std::string> fit_words = words;
     fit_words.emplace_back(ranks);
+    const nlohmann::json choices = fit_over(fit_words)["choices"];
     std::set<std::string> keys;
-    for (const nlohmann::json& choice : fit_over(fit_words)["choices"]) {
+    for (const nlohmann::json& choice : choices) {
       INFO(ranks << " " << choice["set"]);
       std::vector<std::string> plan_words = {"plan", config, "train.batch_size=256", "--stage", "all", "--gpu", "h100"};
       if (std::string(ranks) == "64") plan_words.emplace_back("parallel.data=64");
