@@ -1,6 +1,7 @@
 #pragma once
 // Stacks of their own that one thread of the system switches between; the address sanitizer is told of each switch.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -30,7 +31,9 @@ class Context {
   /// What every context does first after a switch brought it to run.
   void arrive();
 
-  ucontext_t context_{};
+  ucontext_t start_{};  // of a fiber that has not run
+  jmp_buf left_{};      // where a context that was left goes on
+  bool was_left_ = false;
   const void* stack_ = nullptr;
   std::size_t stack_bytes_ = 0;
   void* fake_stack_ = nullptr;  // of the sanitizer
