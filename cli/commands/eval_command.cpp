@@ -84,13 +84,13 @@ Experiment experiment_of(const EvalArguments& arguments, const std::vector<std::
   const std::string folder = given.config_path;
   Experiment experiment;
   if (holds_weights(folder)) {
-    const Checkpoint checkpoint = read_checkpoint(folder);
+    const Checkpoint checkpoint = read_model_of_checkpoint(folder);
     experiment = parse_experiment(checkpoint.given_config(), folder, overrides);
   } else if (RunDirectory(folder).holds_run()) {
     given.config_path = fmt::format("{}/{}", folder, config_file);
     experiment = given.load();
     if (!experiment.stages.empty()) {  // of them that which its best weights are of
-      const Checkpoint best = read_checkpoint(fs::path(initial_weights_file(folder)).parent_path());
+      const Checkpoint best = read_model_of_checkpoint(fs::path(initial_weights_file(folder)).parent_path());
       experiment = parse_experiment(best.given_config(), folder, overrides);
     }
   } else {

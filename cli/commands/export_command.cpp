@@ -56,7 +56,7 @@ ModelToExport model_of_run(const ExportArguments& arguments) {
     throw ConfigError(
         fmt::format("{} is exported as it is; --weights and key=value go with a configuration in its place", folder));
   const std::string file = initial_weights_file(folder);
-  const Checkpoint checkpoint = read_checkpoint(std::filesystem::path(file).parent_path());
+  const Checkpoint checkpoint = read_model_of_checkpoint(std::filesystem::path(file).parent_path());
   WeightFiles files(file);
   WeightsMatch match = match_of_own(files);
   return {true,

@@ -30,7 +30,7 @@ Experiment experiment_to_export(const OnnxExportArguments& arguments) {
       throw ConfigError(fmt::format("{} is exported as it is; --weights goes with a configuration in its place", path));
     // Of a run's folder the best checkpoint, which has the configuration too.
     const std::string file = initial_weights_file(path);
-    const Checkpoint checkpoint = read_checkpoint(std::filesystem::path(file).parent_path());
+    const Checkpoint checkpoint = read_model_of_checkpoint(std::filesystem::path(file).parent_path());
     experiment = parse_experiment(checkpoint.given_config(), path, arguments.experiment.overrides);
     experiment.weights = {};
     experiment.weights.file = file;

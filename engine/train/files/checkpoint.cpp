@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -267,16 +268,23 @@ DataError mistaken_state(const std::string& path, const JsonMistake& mistake) {
   return unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
 }
 
-Checkpoint read_share(const std::string& path, FileShare share) try {
+struct TensorsOfCheckpoint {
+  const char* file;
+  std::string Checkpoint::*place;
+};
+
+constexpr TensorsOfCheckpoint model_tensors{model_file, &Checkpoint::model};
+constexpr TensorsOfCheckpoint optimizer_tensors{optimizer_file, &Checkpoint::optimizer};
+
+Checkpoint read_share(const std::string& path, FileShare share, std::initializer_list<TensorsOfCheckpoint> parts) try {
   const Description description = read_description(path);
   const JsonInput<Json> state(description.state);
   Checkpoint checkpoint{path, read_training_state(state), state.at("config").object().dump()};
   const JsonInput<Json> described = state.at("files");
   std::size_t num_files = 0;
-  for (const auto& [file, place] :
-       {std::pair{model_file, &checkpoint.model}, std::pair{optimizer_file, &checkpoint.optimizer}}) {
-    const ListOfTensors list = find_list(path, file, description.version, described);
-    *place = list.path;
+  for (const TensorsOfCheckpoint& part : parts) {
+    const ListOfTensors list = find_list(path, part.file, description.version, described);
+    checkpoint.*part.place = list.path;
     for (const std::string& name : list.files)
       if (num_files++ % share.size == share.rank) verify_file(path, name, described.at(name));
   }
@@ -314,11 +322,13 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
 }
 
 Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
-  if (ranks == nullptr) return read_share(path, {});
+  const auto parts = {model_tensors, optimizer_tensors};
+  if (ranks == nullptr) return read_share(path, {}, parts);
   std::optional<Checkpoint> checkpoint;
   std::string failure;
   try {
-    checkpoint = read_share(path, {static_cast<std::size_t>(ranks->rank()), static_cast<std::size_t>(ranks->size())});
+    const FileShare share{static_cast<std::size_t>(ranks->rank()), static_cast<std::size_t>(ranks->size())};
+    checkpoint = read_share(path, share, parts);
   } catch (const DataError& error) {
     failure = error.what();
   }
@@ -326,20 +336,13 @@ Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
   return *std::move(checkpoint);
 }
 
+Checkpoint read_model_of_checkpoint(const std::string& path) { return read_share(path, {}, {model_tensors}); }
+
 bool is_checkpoint(const std::string& folder) {
   if (!has_state_file(folder)) return false;
   const std::optional<Json> json = parse_state_file(folder);
   if (!json) throw unusable_checkpoint(folder, fmt::format("{} is not JSON", state_file));
   return json->is_object() && json->value("format", Json()) == checkpoint_format_name;
-}
-
-void verify_model(const std::string& path) try {
-  const Description description = read_description(path);
-  const JsonInput<Json> described = JsonInput<Json>(description.state).at("files");
-  for (const std::string& name : find_list(path, model_file, description.version, described).files)
-    verify_file(path, name, described.at(name));
-} catch (const JsonMistake& mistake) {
-  throw mistaken_state(path, mistake);
 }
 
 void restore_checkpoint(const Checkpoint& checkpoint, Executor& executor) {

@@ -100,9 +100,8 @@ Checkpoint read_checkpoint(const std::string& path, Communicator* ranks = nullpt
 
 /// Whether a folder has a checkpoint's description, of any version; DataError where a damaged file stands in its place.
 bool is_checkpoint(const std::string& folder);
-/// Compares the files of a checkpoint's model with the sizes and checksums that its state.json has. Throws as
-/// read_checkpoint.
-void verify_model(const std::string& path);
+/// As read_checkpoint, for what only uses the model: the optimizer's files are not looked at, and `optimizer` is empty.
+Checkpoint read_model_of_checkpoint(const std::string& path);
 
 /// Fills parameters, running statistics and the optimizer's state; of what ranks hold parts of, pieces without any of
 /// this rank's are not read. Names and shapes must be the program's, all of them, and the loss scale one that such a

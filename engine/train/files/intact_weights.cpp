@@ -22,7 +22,7 @@ WeightFiles intact_weights(const std::string& path) {
   if (is_model(named)) {
     const std::string folder = named.has_parent_path() ? named.parent_path().string() : ".";
     if (is_checkpoint(folder))
-      verify_model(folder);
+      read_model_of_checkpoint(folder);
     else if (is_exported_model(folder))
       verify_exported_weights(folder);
   }

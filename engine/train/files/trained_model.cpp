@@ -150,7 +150,7 @@ TrainedModel read_run(const std::string& path, const std::vector<std::string>& o
   model.path = path;
   model.weights_file = initial_weights_file(path);
   const std::string folder = fs::path(model.weights_file).parent_path().string();
-  const Checkpoint checkpoint = read_checkpoint(folder);
+  const Checkpoint checkpoint = read_model_of_checkpoint(folder);
   model.experiment = parse_experiment(checkpoint.given_config(), folder, overrides);
   leave_ranks(model.experiment);
   model.preprocessing = checkpoint.state.preprocessing;

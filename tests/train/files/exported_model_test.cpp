@@ -242,6 +242,13 @@ TEST_CASE("weights that have changed since a checkpoint or an exported model was
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     write_bytes(path, bytes);
   };
+  // The optimizer's state is for training alone.
+  flip_last_byte(checkpoint + "/optimizer.safetensors");
+  CHECK_NOTHROW(intact_weights(run));
+  CHECK(read_trained_model(run, {}).weights_file == of_run);
+  CHECK_THROWS_WITH(read_checkpoint(checkpoint), Catch::Contains("the contents of optimizer.safetensors"));
+  fs::remove(checkpoint + "/optimizer.safetensors");
+  CHECK(read_trained_model(checkpoint, {}).weights_file == of_run);
   for (const std::string& path : {of_run, exported.file("model.safetensors"), copy}) flip_last_byte(path);
   for (const std::string& path : {run, checkpoint, of_run, exported.to(), exported.file("model.safetensors")}) {
     INFO(path);
