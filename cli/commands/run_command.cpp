@@ -194,14 +194,16 @@ class OwnCheckpoints final : public EventSink {
  public:
   explicit OwnCheckpoints(bool may_replace) : may_replace_(may_replace) {}
   void take(const Event& event) override {
-    holds_ = holds_ || std::holds_alternative<CheckpointEvent>(event) ||
-             (!may_replace_ && std::holds_alternative<StartEvent>(event));
+    has_begun_ = has_begun_ || std::holds_alternative<StartEvent>(event);
+    holds_ = holds_ || std::holds_alternative<CheckpointEvent>(event) || (!may_replace_ && has_begun_);
   }
   bool are_there() const { return holds_; }
+  /// Whether training has begun.
+  bool has_begun() const { return has_begun_; }
 
  private:
   const bool may_replace_;
-  bool holds_ = false;
+  bool has_begun_ = false, holds_ = false;
 };
 
 /// Where a run fails, but for want of memory, its error tells from what to go on, and how.
@@ -211,9 +213,12 @@ RunStatus with_advice(const RunDirectory& directory, const OwnCheckpoints& own, 
   try {
     return run();
   } catch (Error& error) {
+    if (error.exit_code() == ExitCode::out_of_memory) throw;
     const std::vector<std::int64_t> steps = directory.checkpoint_steps();
-    if (own.are_there() && !steps.empty() && error.exit_code() != ExitCode::out_of_memory)
+    if (own.are_there() && !steps.empty())
       error.advise(fmt::format("The last checkpoint is {}. {}", directory.checkpoint_path(steps.back()), continuation));
+    else if (own.has_begun())
+      error.advise("No checkpoint was saved before; checkpoint.every=STEPS saves some on the way.");
     throw;
   }
 }

@@ -287,6 +287,12 @@ TEST_CASE("where rank 0 is gone, or never comes, another tells of it, once") {
   CHECK(killed.err.starts_with("error: rank 0 was killed, or its machine is gone\nThe last checkpoint is "));
   CHECK_THAT(unfolded(killed.err), Contains("parallel.data=3 --resume"));
   CHECK(std::count(killed.err.begin(), killed.err.end(), '\n') < 8);
+  was_sent = false;
+  const ProcessResult unsaved = run_trainer({"run", folder.config(), "train.epochs=100000", "train.eval_every=100000",
+                                             "--ranks", "2", "--json", folder.output("unsaved")},
+                                            signal_rank(SIGKILL, was_sent));
+  CHECK(was_sent);
+  CHECK_THAT(unfolded(unsaved.err), Contains("its machine is gone No checkpoint was saved before; checkpoint.every="));
   const auto [out, codes] = start_with(folder, {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=21755"},
                                        "run " + folder.config() + " parallel.timeout=1 " + folder.output("none"));
   CHECK(codes == std::vector<int>{7});
