@@ -120,6 +120,10 @@ std::string unknown_flag(const std::string& flag, const std::vector<std::string>
   const std::string name = flag.substr(0, flag.find('='));
   if (name == "--config" || name == "--cfg")
     return fmt::format("unknown flag '{}'; CONFIG is given without a flag", name);
+  if (name == "--ranks")
+    return fmt::format(
+        "unknown flag '{}'; '{}' runs as one process: several train by 'run', and are planned by 'plan' and 'fit'",
+        name, command.get_name());
   if (const std::string setting = setting_of(flag, words); !setting.empty())
     return fmt::format("unknown flag '{}'; settings are written without dashes: {}", name, setting);
   std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));

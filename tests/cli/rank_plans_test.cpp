@@ -119,6 +119,15 @@ TEST_CASE("ranks of different GPUs are each planned as on their own GPU, and all
   CHECK(ranks["link"] == "PCIe");
   CHECK(ranks["nodes"] == 1);
   CHECK(mixed["device"]["name"] == "NVIDIA H100 80GB HBM3");
+
+  const auto told = [&](const std::string& gpus) {
+    std::string text = run_trainer({"plan", folder.config(), "--gpu", gpus, "train.batch_size=58"}).out;
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  };
+  CHECK_THAT(told("h100*2,t4*5"), Contains("Ranks 2 to 6 (t4) have the least: "));
+  CHECK_THAT(told("t4*5,h100*2"), Contains("to spare.") && !Contains("the least"));
+  CHECK_THAT(told("h100*7"), Contains("to spare.") && !Contains("the least"));
 }
 
 TEST_CASE("a capacity that one of the GPUs has not got is told of, once, and that GPU has its own") {

@@ -362,6 +362,9 @@ TEST_CASE("words of other programs are told in words of this one") {
     CHECK_THAT(told({"check", config, key}), Contains("there is no key '") && Contains("configs/LIMITS.md"));
   CHECK_THAT(told({"check", config, "data.num_workers=4"}), Contains("did you mean 'data.workers'?"));
   CHECK(run_trainer({"check", config, "memory.limit=12G"}).exit_code == 0);
+  for (const std::string command : {"eval", "lr-find", "predict"})
+    CHECK_THAT(told({command, "model.yaml", "--ranks", "2"}),
+               Contains("unknown flag '--ranks'; '" + command + "' runs as one process: several train by 'run'"));
 }
 
 TEST_CASE("check tells a program what is valid, and each mistake with its place") {

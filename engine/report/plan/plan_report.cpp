@@ -37,7 +37,8 @@ std::string verdict(const PlanFindings& findings, const Style& style) {
     const double share =
         findings.capacity > 0 ? 100.0 * static_cast<double>(margin) / static_cast<double>(findings.capacity) : 0.0;
     std::string text = fmt::format("Fits. It reserves {} of {}: {} ({:.1f} %) to spare.",
-                                   format_bytes(findings.plan.peak_reserved), capacity, format_bytes(margin), share);
+                                   format_bytes(findings.plan.peak_reserved), capacity, format_bytes(margin), share) +
+                       tightest_ranks_text(findings);
     if (findings.plan.num_alloc_retries > 0)
       text += fmt::format(" The cache is given back {} to stay within it.",
                           findings.plan.num_alloc_retries == 1

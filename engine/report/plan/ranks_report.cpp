@@ -150,6 +150,17 @@ std::string ranks_that_do_not_fit(const PlanFindings& findings) {
   return text;
 }
 
+std::string tightest_ranks_text(const PlanFindings& findings) {
+  const auto spare = [](const RankPlan& plan) { return plan.capacity - plan.peak_reserved; };
+  const std::vector<RankPlan>& plans = findings.ranks.plans;
+  const auto tightest = std::ranges::min_element(plans, {}, spare);
+  if (tightest == plans.end() || spare(*tightest) >= spare(plans.front()) || spare(*tightest) < 0) return "";
+  std::string ranks = ranks_text(*tightest);
+  ranks.front() = 'R';
+  return fmt::format(" {} {} the least: {} of {}.", ranks, tightest->num_ranks == 1 ? "has" : "have",
+                     format_bytes(spare(*tightest)), format_bytes(tightest->capacity));
+}
+
 std::string ending_of_ranks(const PlanFindings& findings, const Style& style) {
   const std::vector<RankPlan>& plans = findings.ranks.plans;
   const auto failing =

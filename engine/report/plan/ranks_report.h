@@ -20,6 +20,9 @@ std::string communication_text(const PlanFindings& findings);
 std::string communication_of_stages(std::span<const PlanFindings* const> stages, const Style& style);
 /// Those that do not fit: "ranks 4 to 7 (t4) would reserve 16.66 GiB of 14.35 GiB"; empty: all do.
 std::string ranks_that_do_not_fit(const PlanFindings& findings);
+/// Where all fit and others have less to spare than rank 0: " Ranks 4 to 7 (t4) have the least: 2.31 GiB of 14.35
+/// GiB."; else empty.
+std::string tightest_ranks_text(const PlanFindings& findings);
 /// Where rank 0 fits and others, on another GPU, do not: what tells what would fit there. Else empty.
 std::string ending_of_ranks(const PlanFindings& findings, const Style& style);
 
