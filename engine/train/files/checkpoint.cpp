@@ -268,13 +268,14 @@ DataError mistaken_state(const std::string& path, const JsonMistake& mistake) {
   return unusable_checkpoint(path, fmt::format("{}: {}", state_file, mistake.what()));
 }
 
+/// A file, or an index of files, and where its path goes.
 struct TensorsOfCheckpoint {
   const char* file;
   std::string Checkpoint::*place;
 };
 
-constexpr TensorsOfCheckpoint model_tensors{model_file, &Checkpoint::model};
-constexpr TensorsOfCheckpoint optimizer_tensors{optimizer_file, &Checkpoint::optimizer};
+constexpr TensorsOfCheckpoint model_part{model_file, &Checkpoint::model};
+constexpr TensorsOfCheckpoint optimizer_part{optimizer_file, &Checkpoint::optimizer};
 
 Checkpoint read_share(const std::string& path, FileShare share, std::initializer_list<TensorsOfCheckpoint> parts) try {
   const Description description = read_description(path);
@@ -322,7 +323,7 @@ SavedCheckpoint save_checkpoint(const std::string& directory, const TrainingStat
 }
 
 Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
-  const auto parts = {model_tensors, optimizer_tensors};
+  const auto parts = {model_part, optimizer_part};
   if (ranks == nullptr) return read_share(path, {}, parts);
   std::optional<Checkpoint> checkpoint;
   std::string failure;
@@ -336,7 +337,7 @@ Checkpoint read_checkpoint(const std::string& path, Communicator* ranks) {
   return *std::move(checkpoint);
 }
 
-Checkpoint read_model_of_checkpoint(const std::string& path) { return read_share(path, {}, {model_tensors}); }
+Checkpoint read_model_of_checkpoint(const std::string& path) { return read_share(path, {}, {model_part}); }
 
 bool is_checkpoint(const std::string& folder) {
   if (!has_state_file(folder)) return false;
