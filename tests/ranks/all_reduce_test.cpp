@@ -16,9 +16,8 @@ namespace {
 
 std::vector<float> numbers_of(int rank, std::size_t tensor, std::int64_t count) {
   std::mt19937 random(static_cast<unsigned>(rank * 100) + static_cast<unsigned>(tensor));
-  std::uniform_real_distribution<float> draw(-1, 1);
   std::vector<float> numbers(static_cast<std::size_t>(count));
-  for (float& number : numbers) number = draw(random);
+  for (float& number : numbers) number = 0x1p-30F * static_cast<float>(static_cast<std::int32_t>(random()));
   return numbers;
 }
 

@@ -7,7 +7,8 @@
 
 using namespace trainer;
 
-TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model") {
+TEST_CASE("deterministic runs have the same bits on 1, 2, 4 and 8 ranks, however they share the model",
+          "[exhaustive]") {
   for (const RankCase& each : deterministic_cases()) {
     const OutputFolder folder;
     const std::vector<std::string> overrides = with_overrides(each.overrides, {"parallel.deterministic=true"});
