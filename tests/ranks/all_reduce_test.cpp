@@ -79,7 +79,8 @@ std::vector<std::byte> expected_sum(DType type, int num_ranks, std::size_t tenso
 
 }  // namespace
 
-TEST_CASE("ranks sum lists of tensors of every type, in one order and to the same bits on all of them") {
+TEST_CASE("ranks sum lists of tensors of every type, in one order and to the same bits on all of them",
+          "[exhaustive]") {
   // The last list does not fit into one stretch of scratch.
   const std::vector<std::vector<std::int64_t>> lists = {{1}, {5}, {63, 1, 200}, {1000, 3, 70'000}, {3'000'000, 17}};
   for (const int num_ranks : {1, 2, 3, 4, 8})
