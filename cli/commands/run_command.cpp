@@ -218,7 +218,7 @@ RunStatus with_advice(const RunDirectory& directory, const OwnCheckpoints& own, 
     if (own.are_there() && !steps.empty())
       error.advise(fmt::format("The last checkpoint is {}. {}", directory.checkpoint_path(steps.back()), continuation));
     else if (own.has_begun())
-      error.advise("No checkpoint was saved before; checkpoint.every=STEPS saves some on the way.");
+      error.advise("No checkpoint was saved before; checkpoint.every=STEPS saves some on the way.\n");
     throw;
   }
 }

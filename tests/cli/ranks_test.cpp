@@ -384,7 +384,7 @@ TEST_CASE("a run that replaces another and fails before it has saved does not te
   bool was_sent = false;
   const ProcessResult killed = run_trainer(again, signal_rank(SIGKILL, was_sent));
   CHECK(was_sent);
-  CHECK_THAT(unfolded(killed.err),
-             Contains("rank 1 was killed, or its machine is gone No checkpoint was saved before; checkpoint.every="));
-  CHECK_THAT(killed.err, !Contains("Continue with") && !Contains("The last checkpoint"));
+  CHECK(killed.err ==
+        "error: rank 1 was killed, or its machine is gone\n"
+        "No checkpoint was saved before; checkpoint.every=STEPS saves some on the way.\n");
 }
