@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/fine_tune.h"
 #include "engine/config/model/model_expansion.h"
 #include "engine/config/text/utf8_text.h"
 #include "engine/config/yaml/image_size.h"

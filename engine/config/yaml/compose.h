@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/config/experiment.h"
-#include "engine/config/stages.h"
+#include "engine/config/stage_reader.h"
 #include "engine/config/yaml/source_set.h"
 
 namespace trainer {
