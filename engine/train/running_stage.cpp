@@ -8,7 +8,6 @@
 #include "engine/config/load_experiment.h"
 #include "engine/memory/cached_segments.h"
 #include "engine/plan/capacity.h"
-#include "engine/plan/process_memory.h"
 #include "engine/program/handed_parameters.h"
 #include "engine/train/data_checks.h"
 
@@ -101,6 +100,10 @@ std::string state_difference(const Experiment& before, const Experiment& after) 
 }
 
 }  // namespace
+
+ProcessMemory process_memory_of(const RunningStage& stage, const Device& device) {
+  return process_memory(stage.compiled->experiment, stage.compiled->program, stage.data.description, device);
+}
 
 void check_state_goes_on(const Experiment& before, const StageConfig& stage) {
   const std::string difference = state_difference(before, *stage.experiment);

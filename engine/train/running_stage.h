@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/frozen_weights.h"
@@ -71,6 +72,9 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
 /// The same of a stage that is only planned: no data is loaded. `held`: what of `kept` is held now.
 std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device,
                                              std::shared_ptr<const CachedSegments> kept, std::int64_t held);
+
+/// Of the program that the stage runs.
+ProcessMemory process_memory_of(const RunningStage& stage, const Device& device);
 
 /// Throws ConfigError where the stage says `optimizer: keep`, and its optimizer's state is another than that of
 /// `before`.

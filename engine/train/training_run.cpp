@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <new>
 #include <optional>
@@ -34,9 +33,11 @@
 #include "engine/train/fresh_state.h"
 #include "engine/train/heap_reserve.h"
 #include "engine/train/parameter_init.h"
+#include "engine/train/planned_stages.h"
 #include "engine/train/resumed_state.h"
 #include "engine/train/run_stages.h"
 #include "engine/train/run_start.h"
+#include "engine/train/run_totals.h"
 #include "engine/train/running_stage.h"
 #include "engine/train/session.h"
 #include "engine/train/token_count.h"
@@ -44,8 +45,6 @@
 
 namespace trainer {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// One run from its options to its end event.
 class TrainingRun {
@@ -94,10 +93,12 @@ class TrainingRun {
 
   RunStatus run() {
     std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
-    const std::optional<Change> change = failure ? find_change(*stage_, stage_->capacity) : std::nullopt;
-    if (!failure || change) check_later_stages();
-    if (later_failure_) failure = later_failure_->context;
-    const bool can_train = !later_failure_ && (!failure || change);
+    const std::optional<Change> change = failure ? find_change(stage_->capacity) : std::nullopt;
+    if (!failure || change)  // what is behind its last step already only hands its parameters on
+      later_ = plan_later_stages(stages_, progress_.state.stage.index, *stage_,
+                                 is_behind_stage() ? nullptr : stage_->planned_left, device_, options_.rates);
+    if (later_.failed) failure = later_.failed->context;
+    const bool can_train = !later_.failed && (!failure || change);
     first_without_memory_ = first_rank(options_.ranks, !can_train);
     if (!start_.replaces_run || !can_train) return run_in_folder(failure, change);
     replaced_.set_aside();
@@ -144,27 +145,23 @@ class TrainingRun {
 
   /// From the start event to the end event. `failure` is what the plan shows, `change` what it can do without.
   RunStatus run_in_folder(const std::optional<OutOfMemoryContext>& failure, const std::optional<Change>& change) {
-    const bool can_train = !later_failure_ && (!failure || change);
+    const bool can_train = !later_.failed && (!failure || change);
     if (leads() && start_.continues_own && can_train) settle_checkpoints();
     emit_start(can_train);
-    for (const std::string& warning : warnings_) warn(warning);
-    end_.output = directory_.path();
-    end_.outside_allocator = device_.outside_allocator();
-    end_.steps = progress_.state.step;
+    totals_.begin();
+    for (const std::string& warning : warnings_) totals_.warn(warning);
     try {
-      if (!can_train) tell_of(later_failure_ ? *later_failure_->stage : *stage_, *failure);
+      if (!can_train) tell_of(later_.failed ? *later_.failed->stage : *stage_, *failure);
       if (can_train && first_without_memory_)
         throw RankError(
             ExitCode::out_of_memory,
             fmt::format("rank {} does not have the memory that it needs; nothing was trained", *first_without_memory_));
       if (can_train && change) adapt(*failure, *change);
       const RunStatus status = can_train ? train_stages() : RunStatus::out_of_memory;
-      emit_end(status);
+      totals_.tell_end(status, *stage_);
       return status;
     } catch (const std::exception& error) {
-      end_.status = dynamic_cast<const HostOutOfMemory*>(&error) != nullptr ? "oom" : "failed";
-      end_.error = error.what();
-      finish_end();
+      totals_.tell_end(error, *stage_);
       throw;
     }
   }
@@ -199,7 +196,7 @@ class TrainingRun {
     if (progress_.state.step == 0) start.first_placed_step = stage_->planned_first_placed_step;
     start.num_parameters = num_parameters(stage_->compiled->program);
     start.num_trained = num_trained_parameters(stage_->compiled->program);
-    start.total_steps = progress_.state.stage.step + stage_->compiled->schedule.total_steps() + later_steps_;
+    start.total_steps = progress_.state.stage.step + stage_->compiled->schedule.total_steps() + later_.num_steps;
     start.steps_per_epoch = stage_->compiled->schedule.steps_per_epoch();
     start.batch_size = stage_->compiled->schedule.batch_size();
     start.asked_batch_size = stage_->asked.train.batch_size.number();
@@ -214,7 +211,7 @@ class TrainingRun {
     start.frozen = stage_->frozen->matches();
     start.outside_allocator = device_.outside_allocator();
     start.carrier = options_.carrier;
-    start.process = process_of_program();
+    start.process = process_memory_of(*stage_, device_);
     stage_->places_are_told = start.first_placed_step >= 0;
     start.planned_touched = stage_->planned_touched;
     start.tokens_per_sample = progress_.token_rates.tokens_per_sample;
@@ -223,52 +220,8 @@ class TrainingRun {
     events_.take(std::move(start));
   }
 
-  ProcessMemory process_of_program() const {
-    return process_memory(stage_->compiled->experiment, stage_->compiled->program, stage_->data.description, device_);
-  }
-
-  /// Where the plan shows that a stage does not fit.
-  static std::optional<OutOfMemoryContext> planned_failure(RunningStage& stage) {
-    if (!stage.compiled->experiment.memory.preflight) return std::nullopt;
-    MemoryPlan plan = plan_memory(*stage.compiled, stage.capacity);
-    require_internal(plan.fits || plan.failure.has_value(), "a plan that does not fit tells where");
-    if (plan.fits) {
-      stage.planned_capacity = stage.capacity;
-      stage.planned_touched = plan.peak_touched;
-      stage.planned_first_placed_step = plan.first_placed_step;
-      stage.planned_peak_reserved = plan.peak_reserved;
-      stage.planned_left = std::move(plan.left_cached);
-      return std::nullopt;
-    }
-    plan.failure->planned = true;
-    return std::move(plan.failure);
-  }
-
-  /// Plans the stages behind the first, up to one that does not fit, and checks that their parameters go on.
-  void check_later_stages() {
-    // What is behind its last step already only hands its parameters on.
-    std::shared_ptr<const CachedSegments> left = is_behind_stage() ? nullptr : stage_->planned_left;
-    for (std::size_t index = progress_.state.stage.index + 1; index <= stages_.last(); ++index) {
-      std::unique_ptr<RunningStage> stage =
-          describe_stage(stages_, index, device_, stages_.config(index)->purge ? nullptr : left, /*held=*/0);
-      check_parameters_go_on(stage_->compiled->program, stage->compiled->program, *stage->config);
-      check_state_goes_on(stages_.experiment(index - 1), *stage->config);
-      later_steps_ += stage->compiled->schedule.total_steps();
-      std::optional<OutOfMemoryContext> failure = planned_failure(*stage);
-      left = stage->planned_left;
-      if (!failure || find_change(*stage, stage->capacity)) continue;
-      later_failure_.emplace(LaterFailure{std::move(stage), *std::move(failure)});
-      return;
-    }
-  }
-
-  /// What the run can go on with where it has `capacity`, see Note [Adapting a run].
-  std::optional<Change> find_change(const RunningStage& stage, std::int64_t capacity) {
-    if (stage.given.memory.on_oom != OnOutOfMemory::adapt || capacity >= stage.planned_capacity) return std::nullopt;
-    Planner planner(device_, options_.rates);
-    Experiment purged = stage.compiled->experiment;  // what has run out of memory goes on without a cache
-    purged.memory.kept = nullptr;
-    return find_adaptation(planner, purged, stage.data.description, capacity);
+  std::optional<Change> find_change(std::int64_t capacity) {
+    return trainer::find_change(*stage_, capacity, device_, options_.rates);
   }
 
   /// Puts what is compiled of the change in the place of what ran until now.
@@ -277,7 +230,7 @@ class TrainingRun {
     purge_kept();
     const std::int64_t step = state.evaluated ? state.step + 1 : state.step;
     events_.take(AdaptEvent{.step = step, .context = context, .capacity = stage_->capacity, .change = change});
-    end_.adaptations.push_back({step, change.capacity, change.set, change.numbers});
+    totals_.add({step, change.capacity, change.set, change.numbers});
     const std::int64_t num_steps = stage_->compiled->schedule.total_steps();
     stage_->compiled = std::make_unique<CompiledExperiment>(
         compile_experiment(change.experiment, stage_->data.description, device_, change.capacity));
@@ -310,15 +263,15 @@ class TrainingRun {
       const RunStatus status = train();
       if (is_done)
         purge_.reset();
-      else
-        tell_stage_end();
+      else if (stages_.has_stages())
+        totals_.end_stage();
       if (status != RunStatus::done || progress_.state.stage.index >= stages_.last()) return status;
       if (any_rank(options_.ranks, interruption_.requests.load() > 0)) return RunStatus::interrupted;
       device_.drop_updates();
       begin_next_stage();
       const std::optional<OutOfMemoryContext> failure = planned_failure(*stage_);
       if (!failure) continue;
-      const std::optional<Change> change = find_change(*stage_, stage_->capacity);
+      const std::optional<Change> change = find_change(stage_->capacity);
       if (!change) {  // there is less memory than when all of them were planned
         tell_of(*stage_, *failure);
         return RunStatus::out_of_memory;
@@ -385,8 +338,8 @@ class TrainingRun {
     progress_.stopped_early = false;
     describe_in_progress();
     for (const std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
-      warn(warning);
-    for (const std::string& remark : stage_->data.remarks) warn(remark);
+      totals_.warn(warning);
+    for (const std::string& remark : stage_->data.remarks) totals_.warn(remark);
   }
 
   /// What checkpoints say of the stage.
@@ -406,9 +359,7 @@ class TrainingRun {
     if (!stages_.has_stages()) return;
     const CompiledExperiment& compiled = *stage_->compiled;
     const StageBegin& begin = progress_.state.stage;
-    in_stage_ = {.name = begin.name, .planned_peak_reserved = stage_->planned_peak_reserved};
-    stage_first_step_ = progress_.state.step;
-    stage_start_ = Clock::now();
+    totals_.begin_stage(*stage_);
     events_.take(StageEvent{.name = begin.name,
                             .index = begin.index,
                             .count = stages_.count(),
@@ -424,18 +375,6 @@ class TrainingRun {
                             .num_continued = continuation_ ? continuation_->num_continued : 0,
                             .num_begun = continuation_ ? continuation_->num_begun : 0,
                             .purge = purge_});
-  }
-
-  void tell_stage_end() {
-    if (!stages_.has_stages()) return;
-    in_stage_.steps = progress_.state.step - stage_first_step_;
-    in_stage_.stopped_early = progress_.stopped_early;
-    in_stage_.seconds = std::chrono::duration<double>(Clock::now() - stage_start_).count();
-    if (progress_.last_evaluation) {
-      in_stage_.loss = progress_.last_evaluation->loss;
-      in_stage_.accuracy = progress_.last_evaluation->accuracy;
-    }
-    end_.stages.push_back(in_stage_);
   }
 
   RunStatus train() {
@@ -499,17 +438,14 @@ class TrainingRun {
         throw;
       }
     } catch (const std::exception&) {
-      try_to_tell_notes();
+      totals_.try_to_tell_notes();
       take_numbers(session);  // a full disk, a broken device: the end event tells how far the run came
       throw;
     }
-    tell_notes();
-    tell_skipped_samples();
-    for (const auto& dataset : {stage_->data.train, stage_->data.validation})
-      if (const std::string why = dataset ? dataset->cache_failure() : ""; !why.empty())
-        warn(fmt::format("images were not kept any more: {}", why));
+    totals_.tell_notes();
+    totals_.tell_of_data(*stage_);
     if (const std::int64_t step = executor.first_placed_step(); step >= 0 && !stage_->places_are_told)
-      warn(
+      totals_.warn(
           fmt::format("at step {} segments of the caching allocator no longer held what a step allocates, and from "
                       "there on it lay at planned places in one segment",
                       step));
@@ -523,7 +459,7 @@ class TrainingRun {
   /// has no memory for that: then all of them are on the device still.
   std::optional<Change> prepare_change(std::int64_t capacity, Executor* loaded) {
     try {
-      std::optional<Change> change = find_change(*stage_, capacity);
+      std::optional<Change> change = find_change(capacity);
       if (change && loaded != nullptr) held_.emplace(*loaded, options_.ranks);
       return change;
     } catch (const std::bad_alloc&) {
@@ -562,65 +498,16 @@ class TrainingRun {
       if (hands_on_ || !held_ || progress_.state.step == 0 || progress_.is_saved()) return;
       saver_->save_alone(progress_, stage_->compiled->experiment, held_->saved_tensors(), events_);
     } catch (const DataError& disk) {
-      end_.error = disk.what();  // the report matters more
-    }
-  }
-
-  /// Those of the device that were not told yet.
-  void tell_notes() {
-    const std::size_t num_told = std::exchange(end_.device_notes, device_.notes()).size();
-    for (std::size_t i = num_told; i < end_.device_notes.size(); ++i) warn(end_.device_notes[i]);
-  }
-
-  /// In the end, what no reading of the data has given.
-  void tell_skipped_samples() {
-    std::vector<std::string> reasons = stage_->data.train->skipped_samples();
-    if (stage_->data.validation) {
-      for (std::string& reason : stage_->data.validation->skipped_samples()) reasons.push_back(std::move(reason));
-    }
-    if (reasons.empty()) return;
-    directory_.write_skipped_samples(reasons);
-    warn(fmt::format("{} could not be read, and others stood in for {}; see {}",
-                     reasons.size() == 1 ? "1 sample" : fmt::format("{} samples", reasons.size()),
-                     reasons.size() == 1 ? "it" : "them", directory_.skipped_samples_path()));
-  }
-
-  void warn(const std::string& message) {
-    events_.take(WarningEvent{.step = progress_.state.step, .message = message});
-    ++progress_.num_warnings;
-  }
-
-  /// In a run that fails for another reason, which must not be hidden.
-  void try_to_tell_notes() {
-    try {
-      tell_notes();
-    } catch (const DataError&) {  // a full disk takes no events
+      totals_.note_error(disk.what());  // the report matters more
     }
   }
 
   /// Of a session that is over. `keeps`: its cache goes on into the next stage.
   void take_numbers(Session& session, bool keeps = false) {
     Executor& executor = session.executor();
-    progress_.fill(end_);
-    const StepMemory& peak = executor.run_peak();
-    if (peak.peak_allocated >= end_.peak_allocated) end_.peak_by_category = executor.peak_by_category();
-    end_.peak_requested = std::max(end_.peak_requested, peak.peak_requested);
-    end_.peak_allocated = std::max(end_.peak_allocated, peak.peak_allocated);
-    end_.peak_reserved = std::max(end_.peak_reserved, peak.peak_reserved);
-    const PassCounts before = end_.passes;
-    end_.passes = executor.pass_counts();
-    end_.passes.total += before.total;
-    end_.passes.replayed += before.replayed;
-    end_.passes.moved += before.moved;
-    try {
-      end_.peak_used = std::max(end_.peak_used, device_.ask_used_bytes());
-    } catch (const DeviceError&) {  // a device that broke is told of by what found it
-    }
-    in_stage_.peak_allocated = std::max(in_stage_.peak_allocated, peak.peak_allocated);
-    in_stage_.peak_reserved = std::max(in_stage_.peak_reserved, peak.peak_reserved);
+    totals_.add(executor);
     StageEvent::Purge purge{.used_baseline = used_baseline_, .used_before = device_used()};
     const StepMemory held = step_memory(executor.allocator().statistics());
-    in_stage_.consumed = held.allocated;
     purge.allocated_before = held.allocated;
     purge.reserved_before = held.reserved;
     StepMemory after;
@@ -677,34 +564,6 @@ class TrainingRun {
     if (std::exchange(hands_on_, false)) malloc_trim(0);  // what the heap keeps of the stage before, too
   }
 
-  void emit_end(RunStatus status) {
-    switch (status) {
-      case RunStatus::done:
-        end_.status = "done";
-        break;
-      case RunStatus::out_of_memory:
-        end_.status = "oom";
-        break;
-      case RunStatus::diverged:
-        end_.status = "diverged";
-        break;
-      case RunStatus::interrupted:
-        end_.status = "interrupted";
-        break;
-    }
-    finish_end();
-  }
-
-  void finish_end() {
-    if (replaced_.is_aside()) end_.failed_events = directory_.path() + "/" + failed_events_file;
-    end_.process = process_of_program();
-    end_.target_unit = target_unit(stage_->data.preprocessing);
-    end_.planned_touched = stage_->planned_touched;
-    end_.peak_resident = peak_resident_bytes();
-    end_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    events_.take(end_);
-  }
-
   RunStages& stages_;
   const RunStart& start_;
   const WeightFiles* const weights_;  ///< to start from, or none
@@ -721,26 +580,16 @@ class TrainingRun {
   std::optional<StageEvent::Purge> purge_;  ///< in front of it
   SessionMemory kept_;                      ///< of the stage before, that the next session goes on in; or none
   std::int64_t used_baseline_ = 0;          ///< of the device, before the first stage
-  EndEvent::Stage in_stage_;                ///< what the stage has done so far
   std::optional<ProgressSaver> saver_;      ///< once there is something to train
   HeapReserve heap_reserve_;
   std::optional<HeldTensors> held_;  ///< while no executor holds them
   bool hands_on_ = false;            ///< they are those of the stage before
   std::size_t saver_stage_ = 0;      ///< that `saver_` is for
-  std::int64_t stage_first_step_ = 0;
-  Clock::time_point stage_start_ = Clock::now();
-  /// What keeps a run of several stages from beginning.
-  struct LaterFailure {
-    std::unique_ptr<RunningStage> stage;
-    OutOfMemoryContext context;
-  };
-  std::optional<LaterFailure> later_failure_;
-  std::int64_t later_steps_ = 0;             ///< of the stages behind the first
+  LaterStages later_;
   std::optional<int> first_without_memory_;  ///< of the ranks, before anything is trained
   RunProgress progress_;
   std::vector<std::string> warnings_;  ///< to tell behind the start
-  EndEvent end_;
-  const Clock::time_point begin_ = Clock::now();
+  RunTotals totals_{directory_, replaced_, device_, progress_, events_};
 };
 
 /// In any stage.

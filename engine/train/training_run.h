@@ -55,7 +55,7 @@ struct TrainingOptions {
 };
 
 /// Runs the experiment on the device from start (or checkpoint) to end, emitting events; its stages one after the
-/// other, each in memory that was purged (Note [Between stages] in training_run.cpp), where all of them fit.
+/// other, each in memory that was purged (Note [Between stages] in running_stage.h), where all of them fit.
 /// Out-of-memory, divergence and interruption are results, not exceptions; after any of them everything allocated has
 /// been given back and the last checkpoint is readable. A step that failed for lack of memory loses nothing: what was
 /// trained before it is saved. What the plan shows not to fit is `out_of_memory` too, before the first step (unless
