@@ -31,6 +31,16 @@ TEST_CASE("An override is written as a person would type it") {
   CHECK(override_of("name", experiment) == "name=\"a: b\"");
 }
 
+TEST_CASE("An override of bytes has the largest unit that leaves a whole number") {
+  for (const char* size : {"0", "1", "1023", "1KiB", "1025", "1000KiB", "128MiB", "1GiB", "1536MiB", "4096GiB"}) {
+    const std::string text = std::string("memory.workspace_limit=") + size;
+    const Experiment experiment = override_base({text});
+    CHECK(override_of("memory.workspace_limit", experiment) == text);
+    CHECK(override_base({override_of("memory.workspace_limit", experiment)}).memory.workspace_limit ==
+          experiment.memory.workspace_limit);
+  }
+}
+
 TEST_CASE("A GPU that is named by its number stays so, for ranks take others where none is named") {
   CHECK(override_of("device.type", override_base({"device=cuda:0"})) == "device.type=cuda:0");
   CHECK(override_of("device.type", override_base({"device=cuda"})) == "device.type=cuda");
