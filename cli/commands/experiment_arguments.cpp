@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/terminal/terminal.h"
 #include "engine/config/load_experiment.h"
 #include "engine/config/stages.h"
 #include "engine/config/sweep/sweep_grid.h"
@@ -79,6 +80,12 @@ Experiment ExperimentArguments::load() const try {
   throw ConfigError(fmt::format("{}\n  several values are a sweep: '{}'; without --plan-only it runs them", message,
                                 trainer_command(shell_words(sweep))),
                     error.diagnostics());
+}
+
+void tell_of_one_process(const ExperimentArguments& arguments, std::string_view command) {
+  if (const std::int64_t num_ranks = arguments.load().parallel.data; num_ranks > 1)
+    write_text(stderr,
+               fmt::format("parallel.data is {}; '{}' runs as one process, on the whole batch.\n", num_ranks, command));
 }
 
 void add_ranks(ExperimentArguments& arguments, std::int64_t num_ranks) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -30,6 +31,9 @@ struct ExperimentArguments {
   /// "COMMAND CONFIG key=value …", to paste.
   std::vector<std::string> words(const std::string& command) const;
 };
+
+/// Says on stderr that `command` leaves the ranks of the experiment out, where there are several.
+void tell_of_one_process(const ExperimentArguments& arguments, std::string_view command);
 
 /// What --ranks adds to them; 0: it was not given.
 void add_ranks(ExperimentArguments& arguments, std::int64_t num_ranks);

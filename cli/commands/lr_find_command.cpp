@@ -114,6 +114,7 @@ ExitCode find_rates(const LrFindArguments& arguments) {
     given.overrides = merged_overrides(given.overrides, {override_of("weights.file", named)});
   }
   const Experiment experiment = given.load_one();
+  if (!arguments.json && !arguments.quiet) tell_of_one_process(given, "lr-find");
   const std::unique_ptr<Device> device = make_device(experiment);
   const LoadedData data = load_data(experiment.data, experiment.seed);
   std::optional<WeightFiles> weights;

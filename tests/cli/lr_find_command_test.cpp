@@ -90,3 +90,22 @@ TEST_CASE("what a range test cannot do is said") {
     CHECK_THAT(result.err, Contains(message));
   }
 }
+
+TEST_CASE("what measures by one process says so of a configuration of several ranks") {
+  struct Command {
+    std::vector<std::string> words;
+    std::string said;
+  };
+  const Command commands[] = {
+      {{"lr-find", "configs/quickstart.yaml", "--steps", "12"}, "'lr-find' runs as one process, on the whole batch.\n"},
+      {{"bench", "configs/quickstart.yaml", "--steps", "2"}, "'bench' runs as one process, on the whole batch.\n"},
+  };
+  for (const auto& [words, said] : commands) {
+    CHECK_THAT(run_trainer(words).err, !Contains("one process"));
+    std::vector<std::string> with_ranks = words;
+    with_ranks.emplace_back("parallel.data=4");
+    CHECK_THAT(run_trainer(with_ranks).err, Contains("parallel.data is 4; " + said));
+    with_ranks.emplace_back("--json");
+    CHECK_THAT(run_trainer(with_ranks).err, !Contains("one process"));
+  }
+}
