@@ -50,7 +50,7 @@ class Configurations {
     write_idx(folder / "small", 5000, 28, "train");
     write_idx(folder / "small", 1000, 28, "t10k");
     write_idx(folder / "large", 60000, 28, "train");
-    write_idx(folder / "large", 10000, 28, "t10k");
+    write_idx(folder / "large", 2000, 28, "t10k");  // evaluated behind each run
     write_table(folder / "narrow.csv", 20000, 20, random_);
     write_table(folder / "wide.csv", 4000, 200, random_);
   }

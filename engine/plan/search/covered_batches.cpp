@@ -108,6 +108,7 @@ bool CoveredBatches::make_alike(std::int64_t low, const Program& at_low) {
 std::int64_t CoveredBatches::cover_below(std::int64_t lender, std::int64_t lowest) {
   training_.reset();
   evaluation_.reset();
+  most_behind_.reset();
   lender_size_ = lender;
   lender_ = compile(lender, false).program;
   const Candidate candidate = candidate_of(lender);
@@ -141,23 +142,40 @@ bool CoveredBatches::is_alike(Alike& alike, std::int64_t batch_size) {
   return is_one;
 }
 
-std::int64_t CoveredBatches::most_behind(Alike& alike) {
+std::int64_t CoveredBatches::needed_behind(Alike& alike, std::int64_t batch_size) {
+  if (batch_size < alike.low || batch_size > alike.high) return 0;
+  planner_.add_work(work_of_batch_size);
+  return alike.program.scratch_beyond_high(planner_.device(), batch_size).value_or(0);
+}
+
+std::int64_t CoveredBatches::most_behind() {
   std::int64_t most = 0;
-  for (std::int64_t size = alike.low; size <= alike.high; ++size) {
-    planner_.add_work(work_of_batch_size);
-    most = std::max(most, alike.program.scratch_beyond_high(planner_.device(), size).value_or(0));
-  }
+  for (std::optional<Alike>* const alike : {&training_, &evaluation_})
+    for (std::int64_t size = *alike ? (*alike)->low : 1; *alike && size <= (*alike)->high; ++size)
+      most = std::max(most, needed_behind(**alike, size));
   return most;
 }
 
-std::optional<std::int64_t> CoveredBatches::missing_room_behind() {
+std::optional<std::int64_t> CoveredBatches::missing_room_behind(std::int64_t batch_size) {
   constexpr std::int64_t most_sizes = 200'000;
-  for (const std::optional<Alike>* alike : {&training_, &evaluation_})
-    if (*alike && (*alike)->high - (*alike)->low > most_sizes) return std::nullopt;
+  const auto are_many = [](const std::optional<Alike>& alike) {
+    return alike && alike->high - alike->low > most_sizes;
+  };
   std::int64_t most = 0;
   try {
-    if (training_) most = most_behind(*training_);
-    if (evaluation_) most = std::max(most, most_behind(*evaluation_));
+    if (are_many(training_) || are_many(evaluation_)) {
+      candidate_.experiment.train.batch_size = batch_size;
+      const RunSchedule schedule(candidate_.experiment, candidate_.data);
+      if (training_)
+        for (const std::int64_t size : {batch_size, schedule.odd_batch_size()})
+          most = std::max(most, 2 * needed_behind(*training_, size));
+      if (evaluation_)
+        for (const std::int64_t size : {schedule.eval_batch_size(), schedule.odd_eval_batch_size()})
+          most = std::max(most, 2 * needed_behind(*evaluation_, size));
+    } else {
+      if (!most_behind_) most_behind_ = most_behind();
+      most = *most_behind_;
+    }
   } catch (const Error&) {  // the plan tells it
     return std::nullopt;
   }

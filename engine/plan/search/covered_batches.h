@@ -33,9 +33,9 @@ class CoveredBatches {
   std::int64_t cover_below(std::int64_t lender, std::int64_t lowest);
   /// Whether that lends its places to this batch size, which is not below what cover_below has answered.
   bool covers(std::int64_t batch_size);
-  /// What batch sizes that cover_below found alike need behind all places; nothing where the lender leaves as much,
-  /// or they are too many to look at.
-  std::optional<std::int64_t> missing_room_behind();
+  /// What batch sizes that cover_below found alike need behind all places, of which `batch_size` is not covered; where
+  /// they are too many to look at, twice what that needs. Nothing where the lender leaves as much.
+  std::optional<std::int64_t> missing_room_behind(std::int64_t batch_size);
 
  private:
   /// Programs from one batch size to another that differ in nothing but sizes.
@@ -53,7 +53,8 @@ class CoveredBatches {
   Candidate candidate_of(std::int64_t batch_size) const;
   bool make_alike(std::int64_t low, const Program& at_low);
   bool is_alike(Alike& alike, std::int64_t batch_size);
-  std::int64_t most_behind(Alike& alike);
+  std::int64_t needed_behind(Alike& alike, std::int64_t batch_size);
+  std::int64_t most_behind();
 
   Planner& planner_;
   Candidate candidate_;
@@ -62,6 +63,7 @@ class CoveredBatches {
   std::int64_t lender_size_ = 0;
   bool accumulates_ = false;
   std::optional<Alike> training_, evaluation_;  ///< evaluation: nothing where all are as large as the lender's
+  std::optional<std::int64_t> most_behind_;     ///< of both, once it was asked for
 };
 
 }  // namespace trainer

@@ -1,6 +1,7 @@
 #include "engine/plan/search/largest_value.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -137,7 +138,8 @@ class LargestValueSearch {
       if (lender == none) return false;
       result_.known_from = *result_.value;
       result_.num_proven = 0;
-      bool is_settled = true, has_room = false;
+      bool is_settled = true;
+      std::int64_t room_of_none = std::numeric_limits<std::int64_t>::max();  ///< that no lender was seen to leave
       while (is_settled && result_.known_from > first && has_time()) {
         if (lender == none || result_.known_from - 1 > lender) {
           is_settled = plan_next();
@@ -151,13 +153,15 @@ class LargestValueSearch {
           if (!answers_.contains(next) && batches_->covers(next)) {
             --result_.known_from;
             ++result_.num_proven;
-          } else if (!answers_.contains(next) && !has_room) {
-            // Perhaps a smaller lender leaves the room that is missing.
-            has_room = true;
-            if (const auto room = batches_->missing_room_behind())
-              lender = batches_->find_lender(next, *room).value_or(none);
           } else {
-            is_settled = plan_next();
+            // Perhaps a smaller lender leaves the room that is missing.
+            const std::optional<std::int64_t> room =
+                answers_.contains(next) ? std::nullopt : batches_->missing_room_behind(next);
+            if (room && *room < room_of_none) {
+              lender = batches_->find_lender(next, *room).value_or(none);
+              if (lender == none) room_of_none = *room;
+            }
+            if (lender == none) is_settled = plan_next();
           }
         }
         if (is_settled && lender == none) lender = next_lender(first);
