@@ -14,6 +14,7 @@
 #include "engine/errors.h"
 #include "engine/findings/fit_over_ranks.h"
 #include "engine/findings/fit_search.h"
+#include "engine/plan/search/excluded_values.h"
 
 namespace trainer {
 namespace {
@@ -71,7 +72,7 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   // What an expression makes of a value need not grow with it.
   const bool is_computed = searched.key.starts_with("model.with.") || searched.key.starts_with("model.blocks.") ||
                            first.computed_from.contains(searched.key);
-  const WithValue with_value = [&](std::int64_t value) -> std::optional<Candidate> {
+  const WithValue load_value = [&](std::int64_t value) -> std::optional<Candidate> {
     try {
       Candidate candidate{load_with(value), data, is_computed};
       if (has_other_data(candidate.experiment, first))
@@ -91,6 +92,18 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   if (is_batch) highest = std::min(highest.value_or(data.num_train), data.num_train);
   std::optional<std::int64_t> own;
   if (is_batch) own = load_asked(request, request.overrides).train.batch_size.number();
+  // Where no other key follows from it, the file need not be read again for each of a million batch sizes.
+  const auto nothing_follows = [&] {
+    const std::optional<Candidate> low = load_value(lowest), high = load_value(*highest);
+    return low && high && lowest < *highest && differ_in_batch_only(*low, *high);
+  };
+  WithValue with_value = load_value;
+  if (is_batch && !is_computed && nothing_follows())
+    with_value = [&](std::int64_t value) -> std::optional<Candidate> {
+      Candidate candidate{first, data};
+      candidate.experiment.train.batch_size = value;
+      return candidate;
+    };
   Maximum maximum = find_maximum(
       planner, with_value,
       {.lowest = lowest, .highest = highest, .largest_allowed = allowed.highest, .capacity = capacity, .own = own});
