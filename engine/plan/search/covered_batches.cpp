@@ -114,7 +114,9 @@ std::int64_t CoveredBatches::cover_below(std::int64_t lender, std::int64_t lowes
   const Candidate candidate = candidate_of(lender);
   accumulates_ = RunSchedule(candidate.experiment, candidate.data).accumulates();
   require_internal(lender_.has_value(), "a batch size that lends its places has them");
-  for (std::int64_t low = lowest; low < lender; low = lender - (lender - low) / 2) {
+  // The odd last batch may be far below the lender: a low end is sought from below.
+  const auto next_low = [&](std::int64_t low) { return 4 * low <= lender ? 2 * low : lender - (lender - low) / 2; };
+  for (std::int64_t low = lowest; low < lender; low = next_low(low)) {
     try {
       // Below what it can be held in is not the question.
       std::int64_t num_instructions = 0;
