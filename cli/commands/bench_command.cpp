@@ -78,8 +78,9 @@ ExitCode calibrate_machine(const BenchArguments& arguments) {
 }
 
 ExitCode bench_experiment(const BenchArguments& arguments) {
-  const Experiment asked = arguments.experiment.load_one();
-  if (!arguments.json) tell_of_one_process(arguments.experiment, "bench");
+  std::int64_t num_ranks = 1;
+  const Experiment asked = arguments.experiment.load_one(&num_ranks);
+  if (!arguments.json) tell_of_one_process(num_ranks, "bench");
   const std::unique_ptr<Device> device = make_device(asked);
   const LoadedData data = load_data(asked.data, asked.seed);
   const std::int64_t capacity = run_capacity(asked, data.description, *device, /*dataset_is_loaded=*/true);

@@ -55,11 +55,12 @@ void ExperimentArguments::add_stage_to(CLI::App& command) {
   command.add_option("--stage", stage, "Of several stages this one alone")->type_name("NAME");
 }
 
-Experiment ExperimentArguments::load_one() const {
+Experiment ExperimentArguments::load_one(std::int64_t* num_ranks) const {
   Experiment experiment = load();
   if (!experiment.stages.empty())
     throw ConfigError(
         fmt::format("{} has several stages: --stage says which, one of {}", config_path, stage_names(experiment)));
+  if (num_ranks != nullptr) *num_ranks = experiment.parallel.data;
   leave_ranks(experiment);
   return experiment;
 }
@@ -82,8 +83,8 @@ Experiment ExperimentArguments::load() const try {
                     error.diagnostics());
 }
 
-void tell_of_one_process(const ExperimentArguments& arguments, std::string_view command) {
-  if (const std::int64_t num_ranks = arguments.load().parallel.data; num_ranks > 1)
+void tell_of_one_process(std::int64_t num_ranks, std::string_view command) {
+  if (num_ranks > 1)
     write_text(stderr,
                fmt::format("parallel.data is {}; '{}' runs as one process, on the whole batch.\n", num_ranks, command));
 }

@@ -113,8 +113,9 @@ ExitCode find_rates(const LrFindArguments& arguments) {
     named.weights.file = arguments.weights;
     given.overrides = merged_overrides(given.overrides, {override_of("weights.file", named)});
   }
-  const Experiment experiment = given.load_one();
-  if (!arguments.json && !arguments.quiet) tell_of_one_process(given, "lr-find");
+  std::int64_t num_ranks = 1;
+  const Experiment experiment = given.load_one(&num_ranks);
+  if (!arguments.json && !arguments.quiet) tell_of_one_process(num_ranks, "lr-find");
   const std::unique_ptr<Device> device = make_device(experiment);
   const LoadedData data = load_data(experiment.data, experiment.seed);
   std::optional<WeightFiles> weights;

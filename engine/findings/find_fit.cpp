@@ -92,13 +92,14 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   if (is_batch) highest = std::min(highest.value_or(data.num_train), data.num_train);
   std::optional<std::int64_t> own;
   if (is_batch) own = load_asked(request, request.overrides).train.batch_size.number();
-  // Where no other key follows from it, the file need not be read again for each of a million batch sizes.
+  // Where nothing names it, be it a run or a later stage, the file need not be read again for each of a million.
   const auto nothing_follows = [&] {
+    if (!request.stage.empty() || first.read_keys.contains(searched.key)) return false;
     const std::optional<Candidate> low = load_value(lowest), high = load_value(*highest);
     return low && high && lowest < *highest && differ_in_batch_only(*low, *high);
   };
   WithValue with_value = load_value;
-  if (is_batch && !is_computed && nothing_follows())
+  if (is_batch && nothing_follows())
     with_value = [&](std::int64_t value) -> std::optional<Candidate> {
       Candidate candidate{first, data};
       candidate.experiment.train.batch_size = value;

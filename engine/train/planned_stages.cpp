@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/errors.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/planner.h"
 #include "engine/program/handed_parameters.h"

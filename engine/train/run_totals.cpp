@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/errors.h"
 #include "engine/graph/preprocessing.h"
 #include "engine/memory/machine_memory.h"
 

@@ -4,24 +4,18 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <optional>
 #include <system_error>
 
 #include "engine/config/load_experiment.h"
 #include "engine/memory/cached_segments.h"
-#include "engine/memory/machine_memory.h"
-#include "engine/plan/capacity.h"
 #include "engine/plan/model_flops.h"
-#include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
-#include "engine/plan/search/fixes.h"
 #include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/agreement.h"
-#include "engine/train/data_checks.h"
 #include "engine/train/failure_event.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/train/files/frozen_weights.h"

@@ -52,34 +52,42 @@ TEST_CASE("the largest value that fit names is planned to fit, and the next one 
 TEST_CASE("the largest batch is found with all keys that follow from it, and by few plans where none does") {
   const ScratchFolder folder;
   const std::string file = folder / "c.yaml";
-  const auto fit_with = [&](int num_samples, const std::string& capacity, const std::string& eval_batch_size) {
+  const auto write = [&](int num_samples, const std::string& width, const std::string& further) {
     std::ofstream(file) << "data: {type: synthetic, shape: [20], classes: 10, samples: " << num_samples
-                        << ", validation_samples: 100000}\n"
-                           "model: {layers: [linear: {out: 30}, relu, linear: {out: 10}]}\n"
-                           "train: {batch_size: 8, steps: 2, eval_batch_size: "
-                        << eval_batch_size << "}\n";
+                        << ", validation_samples: 100000}\nmodel: {layers: [linear: {out: " << width
+                        << "}, relu, linear: {out: 10}]}\ntrain: {batch_size: 8, steps: 2, eval_batch_size: 8}\n"
+                        << further;
+  };
+  const auto fit = [&](const std::string& capacity) {
     const ProcessResult result =
         run_trainer({"fit", file, "--gpu", "t4", "--capacity", capacity, "--max", "train.batch_size", "--json"});
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
-    const nlohmann::json maximum = nlohmann::json::parse(result.out)["maximum"];
-    const auto plan_of_batch = [&](std::int64_t batch_size) {
-      return run_trainer({"plan", file, "-q", "--gpu", "t4", "--capacity", capacity,
-                          "train.batch_size=" + std::to_string(batch_size)})
-          .exit_code;
-    };
-    CHECK(plan_of_batch(maximum["value"]) == 0);
-    CHECK(plan_of_batch(maximum["value"].get<std::int64_t>() + 1) == 4);
-    return maximum;
+    return nlohmann::json::parse(result.out)["maximum"];
   };
-  const nlohmann::json left = fit_with(6000, "2MiB", "0"), said = fit_with(6000, "2MiB", "\"${train.batch_size}\"");
-  CHECK(said["value"] == left["value"]);
-  CHECK(said["peak_reserved"] == left["peak_reserved"]);
+  const auto plan_of_batch = [&](std::int64_t batch_size, const std::string& capacity) {
+    return run_trainer({"plan", file, "-q", "--gpu", "t4", "--capacity", capacity,
+                        "train.batch_size=" + std::to_string(batch_size)})
+        .exit_code;
+  };
+  write(600, "\"${train.batch_size}\"", "");
+  const std::int64_t with_width = fit("1MiB")["value"];
+  CHECK(plan_of_batch(with_width, "1MiB") == 0);
+  CHECK(plan_of_batch(with_width + 1, "1MiB") == 4);
 
-  const nlohmann::json many = fit_with(3000000, "1GiB", "8");
+  // A batch that does not divide it is a mistake, though both ends of the range do.
+  write(600, "300", "output: \"runs/${600 / train.batch_size}\"\n");
+  const std::int64_t divisor = fit("1MiB")["value"];
+  CHECK(600 % divisor == 0);
+  CHECK(plan_of_batch(divisor, "1MiB") == 0);
+
+  write(3000000, "30", "");
+  const nlohmann::json many = fit("1GiB");
   CHECK(many["value"] > 2000000);
   CHECK(many["all_known_from"] == 1);
-  CHECK(many["num_smaller_planned"] < 2000);
+  CHECK(many["num_smaller_planned"] < 200);
+  CHECK(plan_of_batch(many["value"], "1GiB") == 0);
+  CHECK(plan_of_batch(many["value"].get<std::int64_t>() + 1, "1GiB") == 4);
 }
 
 TEST_CASE("what fits one stage is planned in those behind it, and told where one of them does not fit with it") {

@@ -11,7 +11,7 @@ namespace trainer {
 using StageField = Field<StageConfig>;
 
 /// What an entry of `stages` takes beside keys of the file, and what `stages: {fine_tune: …}` takes. They say what is
-/// explained, suggested and in the schema; engine/config/stages.cpp reads them.
+/// explained, suggested and in the schema; engine/config/stage_reader.cpp reads them.
 const std::vector<StageField>& stage_fields();
 /// `predict` and `fine_tune`.
 const std::vector<Section>& stage_sections();

@@ -144,7 +144,8 @@ std::optional<ReferredText> ReferenceResolver::named_value(const std::string& na
   computes_ = computes_ || scope != nullptr;
   // From what a run is called nothing follows.
   const bool is_of_name = !chain_.empty() && (chain_.back().key == "name" || chain_.back().key == "output");
-  if (!is_of_name) read_keys_.insert(name);
+  if (!is_of_name) valued_keys_.insert(name);
+  read_keys_.insert(name);
   Node* node = find(name);
   if (node == nullptr || node->kind == NodeKind::null) {
     std::optional<std::string> text = default_of(name, mark, scope);

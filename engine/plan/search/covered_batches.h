@@ -34,7 +34,8 @@ class CoveredBatches {
   /// Whether that lends its places to this batch size, which is not below what cover_below has answered.
   bool covers(std::int64_t batch_size);
   /// What batch sizes that cover_below found alike need behind all places, of which `batch_size` is not covered; where
-  /// they are too many to look at, twice what that needs. Nothing where the lender leaves as much.
+  /// they are too many to look at, twice what that needs. Nothing where the lender leaves as much, or a device has no
+  /// answer.
   std::optional<std::int64_t> missing_room_behind(std::int64_t batch_size);
 
  private:

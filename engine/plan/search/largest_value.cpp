@@ -142,6 +142,8 @@ class LargestValueSearch {
       std::int64_t room_of_none = std::numeric_limits<std::int64_t>::max();  ///< that no lender was seen to leave
       while (is_settled && result_.known_from > first && has_time()) {
         if (lender == none || result_.known_from - 1 > lender) {
+          // Behind a lender that has left too little room for one value, it still has it for others.
+          if (is_proven_next()) continue;
           is_settled = plan_next();
           if (lender == none && is_settled) lender = next_lender(first);
           continue;
@@ -149,20 +151,16 @@ class LargestValueSearch {
         const std::int64_t low = batches_->cover_below(lender, first);
         lender = none;
         while (is_settled && lender == none && result_.known_from > low && has_time()) {
+          if (is_proven_next()) continue;
+          // Perhaps a smaller lender leaves the room that is missing.
           const std::int64_t next = result_.known_from - 1;
-          if (!answers_.contains(next) && batches_->covers(next)) {
-            --result_.known_from;
-            ++result_.num_proven;
-          } else {
-            // Perhaps a smaller lender leaves the room that is missing.
-            const std::optional<std::int64_t> room =
-                answers_.contains(next) ? std::nullopt : batches_->missing_room_behind(next);
-            if (room && *room < room_of_none) {
-              lender = batches_->find_lender(next, *room).value_or(none);
-              if (lender == none) room_of_none = *room;
-            }
-            if (lender == none) is_settled = plan_next();
+          const std::optional<std::int64_t> room =
+              answers_.contains(next) ? std::nullopt : batches_->missing_room_behind(next);
+          if (room && *room < room_of_none) {
+            lender = batches_->find_lender(next, *room).value_or(none);
+            if (lender == none) room_of_none = *room;
           }
+          if (lender == none) is_settled = plan_next();
         }
         if (is_settled && lender == none) lender = next_lender(first);
       }
@@ -172,6 +170,15 @@ class LargestValueSearch {
     while (result_.planned_from > first && answers_.contains(result_.planned_from - 1)) --result_.planned_from;
     for (std::int64_t* from : {&result_.planned_from, &result_.known_from})
       if (*from == first) *from = search_.lowest;
+    return true;
+  }
+
+  /// Whether the value below those that are known to fit is one, by the lender that batches are covered below.
+  bool is_proven_next() {
+    const std::int64_t next = result_.known_from - 1;
+    if (answers_.contains(next) || !batches_->covers(next)) return false;
+    --result_.known_from;
+    ++result_.num_proven;
     return true;
   }
 

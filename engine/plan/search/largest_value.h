@@ -54,9 +54,10 @@ struct LargestValue {
 //   where it is more than at H it must fit behind all other places;
 // - the odd last batch of an epoch and the batches of an evaluation, which are smaller, are covered in the same way.
 //
-// So all b in [L, H] are proven without a question to a library, and those below L from their own largest, L - 1.
-// Between H and the largest value that fits lie few, since room for any scratch is at most a hundred MiB: they are
-// planned, as are those that are not covered. One thing is taken on trust: that for the convolutions of values that
+// So all b in [L, H] are proven without a question to a library, and those below L from their own largest, L - 1. Where
+// one of them needs more room behind all places than H leaves, those below it are proven from a smaller H that leaves
+// it. Between H and the largest value that fits lie few, since room for any scratch is at most a hundred MiB: they are
+// planned, as are those that no H covers. One thing is taken on trust: that for the convolutions of values that
 // are not planned, too, something serves them within memory.workspace_limit, as for those that are. A plan of one of
 // them would tell if not.
 //
