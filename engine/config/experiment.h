@@ -489,7 +489,6 @@ struct Experiment {
   std::string override_prefix;  ///< of what stands in `stages`: "stages.2.", before keys that override it
   /// Keys whose values expressions compute with: what another value of such a key changes is not known.
   std::set<std::string, std::less<>> computed_from;
-  std::set<std::string, std::less<>> read_keys;  ///< that references and expressions name, whatever follows
   /// Of the model that `layers` were written out from, with the values that they were.
   std::vector<IntegerParameter> model_parameters;
   std::shared_ptr<const ExperimentSource> source;  ///< for read_again(); none of one that was not read

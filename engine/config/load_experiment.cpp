@@ -81,7 +81,6 @@ Experiment experiment_of(ComposedConfig composed, const std::string& file_name, 
   experiment.predictions = take_predictions(composed.root, sources);
   const Node& root = composed.root;
   experiment.computed_from = std::move(composed.computed_from);
-  experiment.read_keys = std::move(composed.read_keys);
   experiment.model_parameters = std::move(composed.model_parameters);
   experiment.config_path = file_name;
   const ExperimentKeys given = read_experiment(root, experiment, sources);

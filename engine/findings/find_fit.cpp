@@ -9,6 +9,7 @@
 
 #include "datasets/dataset.h"
 #include "engine/config/fields/integer_key.h"
+#include "engine/config/load_experiment.h"
 #include "engine/config/override_text.h"
 #include "engine/config/text/number_text.h"
 #include "engine/errors.h"
@@ -46,6 +47,14 @@ SearchedKey parse_searched_key(const std::string& text) {
   return searched;
 }
 
+/// Whether an expression reads the key, in what is searched or in another stage, which all are loaded together.
+bool is_computed_from(const FitRequest& request, const std::string& key) {
+  const Experiment whole = load_experiment(request.config_path, request.overrides);
+  return whole.computed_from.contains(key) || std::ranges::any_of(whole.stages, [&](const StageConfig& stage) {
+           return stage.experiment->computed_from.contains(key);
+         });
+}
+
 Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment, const SearchedKey& searched,
                         Planner& planner, std::int64_t capacity) {
   IntegerRange allowed = integer_range_of(searched.key, experiment.layers);
@@ -71,7 +80,7 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   const DataDescription data = describe_data(first.data, first.seed);
   // What an expression makes of a value need not grow with it.
   const bool is_computed = searched.key.starts_with("model.with.") || searched.key.starts_with("model.blocks.") ||
-                           first.computed_from.contains(searched.key);
+                           is_computed_from(request, searched.key);
   const WithValue load_value = [&](std::int64_t value) -> std::optional<Candidate> {
     try {
       Candidate candidate{load_with(value), data, is_computed};
@@ -92,14 +101,13 @@ Maximum find_maximum_of(const FitRequest& request, const Experiment& experiment,
   if (is_batch) highest = std::min(highest.value_or(data.num_train), data.num_train);
   std::optional<std::int64_t> own;
   if (is_batch) own = load_asked(request, request.overrides).train.batch_size.number();
-  // Where nothing names it, be it a run or a later stage, the file need not be read again for each of a million.
+  // Where no other key follows from it, the file need not be read again for each of a million batch sizes.
   const auto nothing_follows = [&] {
-    if (!request.stage.empty() || first.read_keys.contains(searched.key)) return false;
     const std::optional<Candidate> low = load_value(lowest), high = load_value(*highest);
     return low && high && lowest < *highest && differ_in_batch_only(*low, *high);
   };
   WithValue with_value = load_value;
-  if (is_batch && nothing_follows())
+  if (is_batch && !is_computed && nothing_follows())
     with_value = [&](std::int64_t value) -> std::optional<Candidate> {
       Candidate candidate{first, data};
       candidate.experiment.train.batch_size = value;

@@ -58,9 +58,11 @@ TEST_CASE("the largest batch is found with all keys that follow from it, and by 
                         << "}, relu, linear: {out: 10}]}\ntrain: {batch_size: 8, steps: 2, eval_batch_size: 8}\n"
                         << further;
   };
-  const auto fit = [&](const std::string& capacity) {
-    const ProcessResult result =
-        run_trainer({"fit", file, "--gpu", "t4", "--capacity", capacity, "--max", "train.batch_size", "--json"});
+  const auto fit = [&](const std::string& capacity, const std::vector<std::string>& further = {}) {
+    std::vector<std::string> words = {"fit",   file, "--gpu", "t4", "--capacity", capacity, "--max", "train.batch_size",
+                                      "--json"};
+    words.insert(words.end(), further.begin(), further.end());
+    const ProcessResult result = run_trainer(words);
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
     return nlohmann::json::parse(result.out)["maximum"];
@@ -80,6 +82,8 @@ TEST_CASE("the largest batch is found with all keys that follow from it, and by 
   const std::int64_t divisor = fit("1MiB")["value"];
   CHECK(600 % divisor == 0);
   CHECK(plan_of_batch(divisor, "1MiB") == 0);
+  write(600, "300", "stages: [{name: a}, {name: b, train: {steps: \"${600 / train.batch_size}\"}}]\n");
+  CHECK(fit("1MiB", {"--stage", "a"})["value"] == divisor);
 
   write(3000000, "30", "");
   const nlohmann::json many = fit("1GiB");

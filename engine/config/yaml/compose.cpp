@@ -217,7 +217,7 @@ ComposedConfig compose_tree(SourceSet& sources, const MergedConfig& merged, Node
   expansion.apply_map();
   expand_loss_networks(root, merged.file_name, sources, resolver);
   resolver.resolve_all();
-  return {std::move(root), resolver.computed_from(), resolver.read_keys(), expansion.integer_parameters()};
+  return {std::move(root), resolver.computed_from(), expansion.integer_parameters()};
 }
 
 }  // namespace trainer

@@ -23,7 +23,6 @@ Node parse_keys(SourceSet& sources, std::string_view text, const std::string& fi
 struct ComposedConfig {
   Node root;                                         ///< of `stages` with those that predict alone
   std::set<std::string, std::less<>> computed_from;  ///< Experiment::computed_from
-  std::set<std::string, std::less<>> read_keys;      ///< Experiment::read_keys
   std::vector<IntegerParameter> model_parameters;    ///< Experiment::model_parameters
 };
 

@@ -129,6 +129,8 @@ std::optional<std::string> ReferenceResolver::computed_value(const std::string& 
   const auto result = evaluate(text, [&](std::string_view name, std::size_t begin) -> std::optional<std::string> {
     std::optional<ReferredText> value = named_value(std::string(name), within(begin, begin + name.size()), scope);
     if (!value) return std::nullopt;
+    // What a run is called may be computed of some values alone.
+    if (scope == nullptr || scope->find(name) == nullptr) read_keys_.insert(std::string(name));
     return std::move(value->text);
   });
   if (const auto* number = std::get_if<std::int64_t>(&result)) return fmt::format("{}", *number);
@@ -144,8 +146,7 @@ std::optional<ReferredText> ReferenceResolver::named_value(const std::string& na
   computes_ = computes_ || scope != nullptr;
   // From what a run is called nothing follows.
   const bool is_of_name = !chain_.empty() && (chain_.back().key == "name" || chain_.back().key == "output");
-  if (!is_of_name) valued_keys_.insert(name);
-  read_keys_.insert(name);
+  if (!is_of_name) read_keys_.insert(name);
   Node* node = find(name);
   if (node == nullptr || node->kind == NodeKind::null) {
     std::optional<std::string> text = default_of(name, mark, scope);

@@ -45,11 +45,7 @@ class ReferenceResolver {
 
   /// The keys that were read, where there are expressions or scopes, and else none: what follows from a value is then
   /// more than the value itself.
-  std::set<std::string, std::less<>> computed_from() const {
-    return computes_ ? valued_keys_ : decltype(valued_keys_)();
-  }
-  /// All keys that were read, be it for what a run is called.
-  const std::set<std::string, std::less<>>& read_keys() const { return read_keys_; }
+  std::set<std::string, std::less<>> computed_from() const { return computes_ ? read_keys_ : decltype(read_keys_)(); }
 
  private:
   void resolve_below(Node& node, const std::string& key);
@@ -70,7 +66,7 @@ class ReferenceResolver {
   SourceSet& sources_;
   std::map<std::string, Node, std::less<>> kept_;
   std::vector<Link> chain_;
-  std::set<std::string, std::less<>> read_keys_, valued_keys_;  ///< valued: but for what a run is called
+  std::set<std::string, std::less<>> read_keys_;
   bool computes_ = false;
   std::size_t num_computed_bytes_ = 0;
 };

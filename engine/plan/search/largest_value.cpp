@@ -46,7 +46,8 @@ class LargestValueSearch {
       if (search_.own && *search_.own > *first && *search_.own < *result_.value) look_at(*search_.own);
       if (!batches_ || !prove_below(*first)) look_below(*first);
       const std::optional<Candidate> candidate = with_value_(*result_.value);
-      const Verdict verdict = planner_.plan(candidate->experiment, candidate->data, search_.capacity);
+      const Verdict verdict =
+          candidate ? planner_.plan(candidate->experiment, candidate->data, search_.capacity) : Verdict{};
       if (!verdict.fits && batches_) return std::nullopt;
       result_.peak_reserved = verdict.peak_reserved;
     } else {

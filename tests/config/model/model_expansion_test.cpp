@@ -131,6 +131,9 @@ TEST_CASE("expressions stand wherever references do, and their truths are true a
   CHECK_FALSE(experiment.memory.in_place);
   CHECK(experiment.computed_from.contains("train.batch_size"));
   CHECK(parse_experiment("model: {layers: [flatten]}\nname: \"a${seed}\"\n", "test.yaml").computed_from.empty());
+  CHECK(
+      parse_experiment("model: {layers: [flatten]}\nname: \"a${6 / train.epochs}\"\ntrain: {epochs: 2}\n", "test.yaml")
+          .computed_from.contains("train.epochs"));
 }
 
 TEST_CASE("overrides set what blocks are given, and reach into what was written out by path") {
