@@ -1,17 +1,10 @@
 #include "engine/config/yaml/short_forms.h"
 
 #include "engine/config/fields/experiment_fields.h"
+#include "engine/config/yaml/node_building.h"
 
 namespace trainer {
 namespace {
-
-Node text_node(std::string text, const Mark& mark) {
-  Node node;
-  node.kind = NodeKind::scalar;
-  node.text = std::move(text);
-  node.mark = mark;
-  return node;
-}
 
 void expand_word(Node& node) {
   Node map;
@@ -34,7 +27,7 @@ void expand_one_key(Node& node) {
   Node map;
   map.kind = NodeKind::map;
   map.mark = node.mark;
-  map.entries.push_back({"type", only.key_mark, text_node(only.key, only.key_mark)});
+  map.entries.push_back({"type", only.key_mark, scalar_node(only.key, only.key_mark)});
   for (MapEntry& entry : only.value.entries) map.entries.push_back(std::move(entry));
   node = std::move(map);
 }
