@@ -28,7 +28,7 @@ cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
           .deterministic = experiment.device.deterministic,
           .expandable_segments = experiment.memory.expandable_segments,
           .sums_in_order = experiment.parallel.deterministic,
-          .num_ranks = static_cast<int>(experiment.parallel.data)};
+          .num_ranks = static_cast<int>(total_ranks(experiment.parallel))};
 }
 
 /// Which of so many GPUs a rank takes where the configuration says nothing: each of those on a machine its own, as far
@@ -39,7 +39,7 @@ std::size_t own_of(const ParallelConfig& parallel, std::size_t num_gpus) {
 
 /// What is asked of ranks alone: CUDA counts fast, but one process takes the first whatever there is.
 std::size_t num_gpus(const cuda::Module& module, const Experiment& experiment) {
-  return experiment.parallel.data > 1 ? module.facts(false).devices.size() : 1;
+  return total_ranks(experiment.parallel) > 1 ? module.facts(false).devices.size() : 1;
 }
 
 std::unique_ptr<Device> make_cuda_device(const Experiment& experiment) {
@@ -71,7 +71,7 @@ std::unique_ptr<Device> try_cuda_devices(const Experiment& experiment, std::stri
   const cuda::CudaFacts facts = module->facts(false);
   problem = facts.problem;
   std::vector<cuda::CudaDeviceInfo> devices = facts.devices;
-  if (experiment.parallel.data > 1) {
+  if (total_ranks(experiment.parallel) > 1) {
     // Another rank's is not taken in the place of one that fails.
     std::erase_if(devices, [](const cuda::CudaDeviceInfo& device) { return !device.problem.empty(); });
     if (!devices.empty()) devices = {devices[own_of(experiment.parallel, devices.size())]};

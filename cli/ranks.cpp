@@ -27,35 +27,47 @@ std::vector<std::string> different_keys(const std::string& first, const std::str
   return keys;
 }
 
+[[noreturn]] void refuse_number(const ParallelConfig& parallel, const RankEnvironment& environment) {
+  const std::int64_t of_each = parallel.pipeline * parallel.tensor;
+  const std::string configured =
+      of_each == 1 ? fmt::format("parallel.data is {}", parallel.data)
+                   : fmt::format("parallel.data, pipeline and tensor make {} ranks", total_ranks(parallel));
+  const std::string change =
+      environment.size % of_each == 0
+          ? fmt::format("give parallel.data={} behind the configuration, or ", environment.size / of_each)
+          : "";
+  throw ConfigError(fmt::format("{}, and {} has started {} ranks; {}start as many", configured, environment.starter,
+                                environment.size, change));
+}
+
 std::string name_of_kind(const std::string& kind) { return kind == "cpu" ? "the CPU" : "a GPU"; }
 
 }  // namespace
 
 Ranks::Ranks(const Experiment& experiment, std::int64_t asked) : environment_(rank_environment()) {
-  const std::int64_t configured = experiment.parallel.data;
+  const std::int64_t configured = total_ranks(experiment.parallel);
   if (environment_) {
     num_ranks_ = environment_->size;
     if (asked > 0 && asked != num_ranks_)
       throw ConfigError(fmt::format("--ranks is {}, and {} has started {}", asked, environment_->starter, num_ranks_));
-    if (configured != num_ranks_)
-      throw ConfigError(
-          fmt::format("parallel.data is {}, and {} has started {} ranks; give parallel.data={} behind the "
-                      "configuration, or start as many",
-                      configured, environment_->starter, num_ranks_, num_ranks_));
+    if (configured != num_ranks_) refuse_number(experiment.parallel, *environment_);
     return;
   }
   num_ranks_ = static_cast<int>(configured);
-  if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(configured);
-      batch_size < configured)
-    throw ConfigError(fmt::format("{} ranks share a batch, and train.batch_size is {}", configured, batch_size));
+  const std::int64_t num_data = experiment.parallel.data;
+  if (const std::int64_t batch_size = experiment.train.batch_size.number().value_or(num_data); batch_size < num_data)
+    throw ConfigError(fmt::format("{} ranks share a batch, and train.batch_size is {}", num_data, batch_size));
   if (num_ranks_ > 1)
     carrier_between({.size = num_ranks_, .starter = "trainer run --ranks"}, experiment.parallel.transport);
 }
 
 void Ranks::prepare(Experiment& experiment) const {
   if (!environment_) return;
-  set_rank(experiment,
-           {.rank = environment_->rank, .num_local = environment_->num_local, .local_rank = environment_->local_rank});
+  ParallelConfig own;
+  own.rank = environment_->rank;
+  own.num_local = environment_->num_local;
+  own.local_rank = environment_->local_rank;
+  set_rank(experiment, own);
 }
 
 void Ranks::meet(const Experiment& experiment) {

@@ -12,7 +12,9 @@ namespace trainer {
 // than ranks leaves some of them without any.
 //
 // With parallel.deterministic a batch has a number of parts that does not depend on how many ranks there are, and a
-// rank takes several of them, one at a time (Note [Sums of parts] in engine/program/part_sums.h).
+// rank takes several of them, one at a time (Note [Sums of parts] in engine/program/part_sums.h). A pipeline cuts a
+// rank's part once more, in the same way, into micro-batches (Note [Pipelines] in
+// engine/program/pipeline/stage_graph.h).
 
 /// Samples of a batch, from its first on.
 struct BatchPart {
@@ -28,12 +30,15 @@ constexpr BatchPart part_of_batch(std::int64_t num_samples, std::int64_t num_ran
 /// Which parts of each batch one rank takes, one at a time.
 struct BatchParts {
   std::int64_t num_parts = 1;          ///< of a batch
-  std::int64_t num_own = 1;            ///< that the rank takes
+  std::int64_t num_own = 1;            ///< that the rank takes, or pieces of them
   std::int64_t first = 0, stride = 1;  ///< first, first + stride, …
+  std::int64_t num_pieces = 1;         ///< that each part is cut into
 
   /// The index-th of them, of which the first has the most samples.
   constexpr BatchPart own(std::int64_t num_samples, std::int64_t index = 0) const {
-    return part_of_batch(num_samples, num_parts, first + index * stride);
+    const BatchPart part = part_of_batch(num_samples, num_parts, first + index / num_pieces * stride);
+    const BatchPart piece = part_of_batch(part.count, num_pieces, index % num_pieces);
+    return {part.begin + piece.begin, piece.count};
   }
 };
 

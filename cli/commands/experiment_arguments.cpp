@@ -60,7 +60,7 @@ Experiment ExperimentArguments::load_one(std::int64_t* num_ranks) const {
   if (!experiment.stages.empty())
     throw ConfigError(
         fmt::format("{} has several stages: --stage says which, one of {}", config_path, stage_names(experiment)));
-  if (num_ranks != nullptr) *num_ranks = experiment.parallel.data;
+  if (num_ranks != nullptr) *num_ranks = total_ranks(experiment.parallel);
   leave_ranks(experiment);
   return experiment;
 }
@@ -85,13 +85,23 @@ Experiment ExperimentArguments::load() const try {
 
 void tell_of_one_process(std::int64_t num_ranks, std::string_view command) {
   if (num_ranks > 1)
-    write_text(stderr,
-               fmt::format("parallel.data is {}; '{}' runs as one process, on the whole batch.\n", num_ranks, command));
+    write_text(stderr, fmt::format("{} ranks are configured; '{}' runs as one process, on the whole batch.\n",
+                                   num_ranks, command));
 }
 
 void add_ranks(ExperimentArguments& arguments, std::int64_t num_ranks) {
   if (num_ranks == 0) return;
-  arguments.overrides = merged_overrides(arguments.overrides, {fmt::format("parallel.data={}", num_ranks)});
+  std::int64_t of_each = 1;
+  try {
+    const ParallelConfig parallel = arguments.load().parallel;
+    of_each = parallel.pipeline * parallel.tensor;
+  } catch (const ConfigError&) {  // told of where the configuration is read with its ranks
+  }
+  if (num_ranks % of_each != 0)
+    throw ConfigError(
+        fmt::format("{} ranks are not shared evenly: parallel.pipeline and tensor take {} for each part of a batch",
+                    num_ranks, of_each));
+  arguments.overrides = merged_overrides(arguments.overrides, {fmt::format("parallel.data={}", num_ranks / of_each)});
 }
 
 std::vector<std::string> ExperimentArguments::words(const std::string& command) const {

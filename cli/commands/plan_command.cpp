@@ -101,7 +101,7 @@ void give_ranks_their_gpus(PlanArguments& arguments) {
     refuse("is for ranks that train together; --generate and --predict plan one process: leave the numbers out");
   if (arguments.capacities.size() > 1) refuse("plans every rank for one --capacity; give no list of them");
   if (arguments.verify) refuse("names GPUs of several ranks, and --verify runs one process; leave one of them out");
-  const std::int64_t configured = arguments.experiment.load().parallel.data;
+  const std::int64_t configured = total_ranks(arguments.experiment.load().parallel);
   if (arguments.num_ranks > 0 && arguments.num_ranks != num_ranks)
     refuse(fmt::format("is {}, and --ranks {}; leave one of them out, or give the same number",
                        format_number_of(num_ranks, "GPU"), arguments.num_ranks));
@@ -278,7 +278,7 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_option("--predict", arguments->batch_size, "Plan predicting N inputs at once; auto: what fits")
       ->type_name("N")
       ->check(whole_number_or_auto(most_asked_batch));
-  command->add_option("--ranks", arguments->num_ranks, "Plan N processes that train together: parallel.data=N")
+  command->add_option("--ranks", arguments->num_ranks, "Plan N processes that train together")
       ->type_name("N")
       ->check(whole_number(most_ranks, "fit"));
   command->add_flag("--verify", arguments->verify, "Also run two steps here, and compare bytes");

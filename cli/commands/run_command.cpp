@@ -228,7 +228,8 @@ Experiment load_ranks(ExperimentArguments& given, std::int64_t asked) {
   Experiment experiment = given.load();
   const std::optional<RankEnvironment> environment = rank_environment();
   const std::int64_t num_ranks = asked > 0 ? asked : environment ? environment->size : 1;
-  if (num_ranks == experiment.parallel.data || (asked == 0 && experiment.parallel.data > 1)) return experiment;
+  if (num_ranks == total_ranks(experiment.parallel) || (asked == 0 && total_ranks(experiment.parallel) > 1))
+    return experiment;
   add_ranks(given, num_ranks);
   return given.load();
 }

@@ -14,6 +14,7 @@
 #include "engine/report/run/run_summary.h"
 #include "engine/report/run/waiting_text.h"
 #include "engine/report/run/weights_report.h"
+#include "engine/report/text/layout_text.h"
 #include "engine/report/text/shell_words.h"
 
 namespace trainer {
@@ -79,8 +80,8 @@ void ProgressSink::show(const StartEvent& event) {
                  format_number_of(event.total_steps, "step"), format_bytes(event.capacity), allocator_note(event)),
              static_cast<std::size_t>(options_.style.width)) +
         '\n');
-  if (event.experiment != nullptr && event.experiment->parallel.data > 1)
-    write(fmt::format("{} ranks share each batch, over {}; memory is that of rank 0\n", event.experiment->parallel.data,
+  if (event.experiment != nullptr && total_ranks(event.experiment->parallel) > 1)
+    write(fmt::format("{}, over {}; memory is that of rank 0\n", layout_text(event.experiment->parallel),
                       carrier_name(event.carrier.value_or(Carrier::tcp))));
   if (const std::string text = preprocessing_text(event.preprocessing); !text.empty())
     write(wrap_lines(text, static_cast<std::size_t>(options_.style.width)) + '\n');

@@ -3,6 +3,7 @@
 #include "cuda/ops/kernels.h"
 #include "cuda/ops/tree_sum.h"
 #include "engine/memory/rounding.h"
+#include "engine/ops/op.h"
 
 namespace trainer::cuda {
 
@@ -24,15 +25,12 @@ std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel& m
 
 bool sums_as_tree(const Op& op, bool sums_in_order) {
   if (!sums_in_order || op.inputs[0].dtype == DType::i64) return false;
-  const std::int64_t num_ranks = op.kind == OpKind::all_reduce ? attributes_of<AllReduceAttributes>(op).num_ranks
-                                                               : attributes_of<RankPartsAttributes>(op).num_ranks;
-  return num_ranks > 2;
+  return ranks_of(op).count > 2;
 }
 
 TreeSumScratch tree_sum_scratch(const Op& op) {
   const bool is_whole = op.kind == OpKind::all_reduce;
-  const std::int64_t num_ranks =
-      is_whole ? attributes_of<AllReduceAttributes>(op).num_ranks : attributes_of<RankPartsAttributes>(op).num_ranks;
+  const std::int64_t num_ranks = ranks_of(op).count;
   const std::int64_t of_rank = (is_whole ? all_reduce_slice(op) : reduce_scatter_stretch(op)) *
                                static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
   return {round_to_blocks(num_ranks / 2 * of_rank), round_to_blocks(num_ranks / 4 * of_rank)};

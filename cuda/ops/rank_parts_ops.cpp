@@ -27,7 +27,7 @@ class SharedTensors {
 
   DType type() const { return type_; }
   std::size_t num_tensors() const { return counts_.size(); }
-  ElementRange own(std::size_t tensor) const { return part(tensor, attributes_.rank); }
+  ElementRange own(std::size_t tensor) const { return part(tensor, attributes_.place); }
 
   /// `parts`: of those tensors of which this rank has one.
   void reduce_scatter(RankLink& ranks, std::span<void* const> wholes, std::span<void* const> parts, Stream stream) {
@@ -36,7 +36,7 @@ class SharedTensors {
       if (is_even(i)) return slices_.push_back({whole, part, own(i).count});
       for_each_range(i, [&](int rank, const ElementRange& range) {
         ranges_.push_back(
-            {element_at(whole, range.begin, type_), rank == attributes_.rank ? part : nullptr, range.count, rank});
+            {element_at(whole, range.begin, type_), rank == attributes_.place ? part : nullptr, range.count, rank});
       });
     });
     if (!slices_.empty()) ranks.reduce_scatter(slices_, type_, stream);
@@ -49,7 +49,7 @@ class SharedTensors {
       if (is_even(i)) return slices_.push_back({part, whole, own(i).count});
       for_each_range(i, [&](int rank, const ElementRange& range) {
         void* const place = element_at(whole, range.begin, type_);
-        ranges_.push_back({rank == attributes_.rank ? part : place, place, range.count, rank});
+        ranges_.push_back({rank == attributes_.place ? part : place, place, range.count, rank});
       });
     });
     if (!slices_.empty()) ranks.all_gather(slices_, type_, stream);
@@ -58,14 +58,14 @@ class SharedTensors {
 
  private:
   ElementRange part(std::size_t tensor, std::int64_t rank) const {
-    return rank_part(counts_[tensor], attributes_.num_ranks, rank);
+    return rank_part(counts_[tensor], attributes_.ranks.count, rank);
   }
   bool is_even(std::size_t tensor) const {
-    return part(tensor, 0).count == part(tensor, attributes_.num_ranks - 1).count;
+    return part(tensor, 0).count == part(tensor, attributes_.ranks.count - 1).count;
   }
   template <typename Visit>
   void for_each_range(std::size_t tensor, Visit visit) const {
-    for (std::int64_t rank = 0; rank < attributes_.num_ranks; ++rank)
+    for (std::int64_t rank = 0; rank < attributes_.ranks.count; ++rank)
       if (const ElementRange range = part(tensor, rank); range.count > 0) visit(static_cast<int>(rank), range);
   }
   template <typename Visit>
@@ -106,13 +106,13 @@ std::unique_ptr<Kernel> make_reduce_scatter_kernel(const Op& op, CudaContext& co
   const auto& attributes = attributes_of<RankPartsAttributes>(op);
   const std::span<const TensorType> wholes =
       std::span(op.inputs).first(static_cast<std::size_t>(attributes.num_tensors));
-  if (attributes.num_ranks == 1) return make_copies(wholes, true, context);
+  if (attributes.ranks.count == 1) return make_copies(wholes, true, context);
   if (sums_as_tree(op, context.sums_in_order)) return make_tree_sum_kernel(op, context);
   return make_kernel(
       [tensors = SharedTensors(wholes, attributes), attributes, &context](const OperandAddresses& addresses) mutable {
         const std::span<void* const> all = addresses.inputs;
         const std::span<void* const> parts = all.subspan(tensors.num_tensors());
-        RankLink& ranks = link_of(context, attributes.num_ranks);
+        RankLink& ranks = link_of(context, attributes.ranks);
         if (!attributes.adds)
           return tensors.reduce_scatter(ranks, all.first(tensors.num_tensors()), parts, context.stream);
         std::vector<void*> sums;
@@ -133,10 +133,10 @@ std::unique_ptr<Kernel> make_reduce_scatter_kernel(const Op& op, CudaContext& co
 
 std::unique_ptr<Kernel> make_all_gather_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<RankPartsAttributes>(op);
-  if (attributes.num_ranks == 1) return make_copies(op.outputs, false, context);
-  return make_kernel([tensors = SharedTensors(op.outputs, attributes), num_ranks = attributes.num_ranks,
+  if (attributes.ranks.count == 1) return make_copies(op.outputs, false, context);
+  return make_kernel([tensors = SharedTensors(op.outputs, attributes), group = attributes.ranks,
                       &context](const OperandAddresses& addresses) mutable {
-    tensors.all_gather(link_of(context, num_ranks), addresses.inputs, addresses.outputs, context.stream);
+    tensors.all_gather(link_of(context, group), addresses.inputs, addresses.outputs, context.stream);
   });
 }
 

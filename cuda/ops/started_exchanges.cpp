@@ -1,10 +1,12 @@
 #include "cuda/ops/started_exchanges.h"
 
+#include <algorithm>
+
 #include "cuda/ops/kernels.h"
 
 namespace trainer::cuda {
 
-void StartedExchanges::start(const std::function<void()>& queue) {
+void StartedExchanges::start(const OperandAddresses& operands, const std::function<void()>& queue) {
   streams_.record(ready_, StreamKind::kernels);
   streams_.wait(StreamKind::ranks, ready_);
   {
@@ -13,30 +15,48 @@ void StartedExchanges::start(const std::function<void()>& queue) {
     queue_on_(StreamKind::ranks);
     queue();
   }
-  if (num_started_ == std::ssize(ends_)) ends_.push_back(streams_.make_event());
-  streams_.record(ends_[static_cast<std::size_t>(num_started_++)], StreamKind::ranks);
+  if (unused_.empty()) unused_.push_back(streams_.make_event());
+  Started& started = started_.emplace_back();
+  started.end = unused_.back();
+  unused_.pop_back();
+  for (const auto& list : {operands.inputs, operands.outputs})
+    started.operands.insert(started.operands.end(), list.begin(), list.end());
+  streams_.record(started.end, StreamKind::ranks);
 }
 
-void StartedExchanges::finish(std::int64_t num_left) {
-  if (num_left >= num_started_) return;
-  streams_.wait(StreamKind::kernels, ends_[static_cast<std::size_t>(num_started_ - num_left - 1)]);
-  if (num_left == 0) num_started_ = 0;
+void StartedExchanges::finish(std::span<void* const> operands) {
+  std::size_t count = started_.size();
+  const auto uses_one = [&](const Started& started) {
+    return std::any_of(operands.begin(), operands.end(), [&](void* operand) {
+      return std::find(started.operands.begin(), started.operands.end(), operand) != started.operands.end();
+    });
+  };
+  while (count > 0 && !uses_one(started_[count - 1])) --count;
+  wait_for(count);
+}
+
+void StartedExchanges::finish_all() { wait_for(started_.size()); }
+
+void StartedExchanges::wait_for(std::size_t count) {
+  if (count == 0) return;
+  streams_.wait(StreamKind::kernels, started_[count - 1].end);
+  for (std::size_t i = 0; i < count; ++i) unused_.push_back(started_[i].end);
+  started_.erase(started_.begin(), started_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 std::unique_ptr<Kernel> make_exchange(const Op& op, std::unique_ptr<Kernel> exchange, StartedExchanges& started) {
   if (is_started(op))
     return make_kernel([&started, exchange = std::move(exchange)](const OperandAddresses& addresses) {
-      started.start([&] { exchange->run(addresses); });
+      started.start(addresses, [&] { exchange->run(addresses); });
     });
   return make_kernel([&started, exchange = std::move(exchange)](const OperandAddresses& addresses) {
-    started.finish(0);
+    started.finish_all();
     exchange->run(addresses);
   });
 }
 
-std::unique_ptr<Kernel> make_finish_exchange_kernel(const Op& op, CudaContext& context) {
-  return make_kernel([num_left = attributes_of<FinishExchangeAttributes>(op).num_left,
-                      &context](const OperandAddresses&) { context.exchanges->finish(num_left); });
+std::unique_ptr<Kernel> make_finish_exchange_kernel(const Op&, CudaContext& context) {
+  return make_kernel([&context](const OperandAddresses& addresses) { context.exchanges->finish(addresses.inputs); });
 }
 
 }  // namespace trainer::cuda

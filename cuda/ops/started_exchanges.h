@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,17 +21,26 @@ class StartedExchanges {
   StartedExchanges(SideStreams& streams, std::function<void(StreamKind)> queue_on)
       : streams_(streams), queue_on_(std::move(queue_on)), ready_(streams.make_event()) {}
 
-  /// `queue` queues the exchange.
-  void start(const std::function<void()>& queue);
-  /// Kernels queued from now on wait for all but the last `num_left` that were started.
-  void finish(std::int64_t num_left);
+  /// `queue` queues the exchange of these operands.
+  void start(const OperandAddresses& operands, const std::function<void()>& queue);
+  /// Kernels queued from now on wait for the last that was started with one of these operands, and those before it.
+  void finish(std::span<void* const> operands);
+  /// For all.
+  void finish_all();
 
  private:
   SideStreams& streams_;
   std::function<void(StreamKind)> queue_on_;
-  std::int32_t ready_;              ///< in the stream of kernels: what the exchange may read is there
-  std::vector<std::int32_t> ends_;  ///< of those that were started since all had been waited for
-  std::int64_t num_started_ = 0;    ///< since then
+  struct Started {
+    std::int32_t end = 0;  ///< an event behind it
+    std::vector<void*> operands;
+  };
+  /// That the first so many have been waited for.
+  void wait_for(std::size_t count);
+
+  std::int32_t ready_;                ///< in the stream of kernels: what the exchange may read is there
+  std::vector<Started> started_;      ///< that have not been waited for
+  std::vector<std::int32_t> unused_;  ///< events
 };
 
 /// `exchange`, which queues all of `op` on one stream, started where `op` is; else behind all that were.

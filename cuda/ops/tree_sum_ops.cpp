@@ -60,11 +60,11 @@ std::vector<Stretch> stretches_of_all_reduce(const Op& op, std::int64_t num_rank
 std::vector<Stretch> stretches_of_reduce_scatter(const Op& op, const RankPartsAttributes& attributes) {
   const std::int64_t length = reduce_scatter_stretch(op);
   std::vector<Stretch> stretches;
-  for (std::int64_t rank = 0; rank < attributes.num_ranks; ++rank) {
+  for (std::int64_t rank = 0; rank < attributes.ranks.count; ++rank) {
     std::vector<ElementRange> parts;
     std::int64_t num_elements = 0;
     for (std::int64_t i = 0; i < attributes.num_tensors; ++i) {
-      parts.push_back(rank_part(op.inputs[static_cast<std::size_t>(i)].num_elements(), attributes.num_ranks, rank));
+      parts.push_back(rank_part(op.inputs[static_cast<std::size_t>(i)].num_elements(), attributes.ranks.count, rank));
       num_elements += parts.back().count;
     }
     // Rank 0, which is the first, has the most.
@@ -93,7 +93,7 @@ std::vector<SumPlace> places_of_sums(const Op& op) {
   const auto num_tensors = static_cast<std::size_t>(attributes.num_tensors);
   std::size_t next = num_tensors;
   for (std::size_t i = 0; i < num_tensors; ++i) {
-    const ElementRange own = rank_part(op.inputs[i].num_elements(), attributes.num_ranks, attributes.rank);
+    const ElementRange own = rank_part(op.inputs[i].num_elements(), attributes.ranks.count, attributes.place);
     places.push_back({own.count > 0 ? next++ : i, own.begin});
   }
   return places;
@@ -106,8 +106,8 @@ class TreeSumKernel final : public Kernel {
         type_(op.inputs[0].dtype),
         gathers_(op.kind == OpKind::all_reduce),
         adds_(!gathers_ && attributes_of<RankPartsAttributes>(op).adds),
-        num_ranks_(gathers_ ? attributes_of<AllReduceAttributes>(op).num_ranks
-                            : attributes_of<RankPartsAttributes>(op).num_ranks),
+        group_(ranks_of(op)),
+        num_ranks_(group_.count),
         sum_bytes_(tree_sum_scratch(op).sum_bytes),
         stretches_(gathers_ ? stretches_of_all_reduce(op, num_ranks_)
                             : stretches_of_reduce_scatter(op, attributes_of<RankPartsAttributes>(op))),
@@ -117,7 +117,7 @@ class TreeSumKernel final : public Kernel {
   }
 
   void run(const OperandAddresses& addresses) override {
-    RankLink& ranks = link_of(context_, num_ranks_);
+    RankLink& ranks = link_of(context_, group_);
     for (const Stretch& stretch : stretches_) {
       sum(ranks, stretch, addresses);
       if (gathers_) gather(ranks, stretch, addresses);
@@ -221,6 +221,7 @@ class TreeSumKernel final : public Kernel {
   const DType type_;
   const bool gathers_;  ///< the sums, which are for all ranks
   const bool adds_;     ///< them to what their places hold
+  const RankGroup group_;
   const std::int64_t num_ranks_, sum_bytes_;
   const std::vector<Stretch> stretches_;
   const std::vector<SumPlace> places_;

@@ -14,6 +14,7 @@
 #include "engine/config/layer_spec.h"
 #include "engine/config/text_pair.h"
 #include "engine/config/transform_spec.h"
+#include "engine/rank_layout.h"
 
 namespace trainer {
 
@@ -387,9 +388,19 @@ enum class Shard : std::uint8_t {
 /// What carries bytes between ranks; `automatic`: MPI where mpirun has started them and its library is found, else TCP.
 enum class Transport : std::uint8_t { automatic, tcp, mpi };
 
+/// In which order the stages of a pipeline take micro-batches: engine/program/pipeline/schedules.h.
+enum class PipelineOrder : std::uint8_t { gpipe, one_forward_one_backward, interleaved, zero_bubble };
+
 /// Processes that train together: Note [Ranks] in engine/program/rank_sums.h.
 struct ParallelConfig {
-  std::int64_t data = 1;  ///< ranks that share each batch
+  std::int64_t data = 1;      ///< ranks that share each batch
+  std::int64_t pipeline = 1;  ///< ranks that share the list of layers: Note [Pipelines] in engine/program/pipeline/
+  std::int64_t tensor = 1;    ///< ranks that share each layer
+  PipelineOrder schedule = PipelineOrder::one_forward_one_backward;
+  std::int64_t micro_batches = 0;  ///< that a rank's part of a batch is cut into; 0: 4 for each stage
+  std::int64_t chunks = 2;         ///< parts of the list of layers that each rank has with `interleaved`
+  std::vector<std::string> cut;    ///< layers at which the parts behind the first begin; empty: where times are alike
+  SourceLocation cut_location = {};
   Shard shard = Shard::none;
   bool deterministic = false;       ///< the same bits on any number of ranks that divides `parts`
   std::int64_t parts = 8;           ///< of a batch, where it is deterministic; a power of two
@@ -406,10 +417,32 @@ struct ParallelConfig {
   std::int64_t local_rank = 0;  ///< which of these it is
 };
 
+inline RankLayout rank_layout(const ParallelConfig& parallel) {
+  return {
+      .num_data = parallel.data, .num_stages = parallel.pipeline, .num_tensor = parallel.tensor, .rank = parallel.rank};
+}
+/// All that train together.
+inline std::int64_t total_ranks(const ParallelConfig& parallel) { return rank_layout(parallel).num_ranks(); }
+
+/// Micro-batches that a rank's part of a batch is cut into, of which the last may be empty.
+inline std::int64_t num_micro_batches(const ParallelConfig& parallel) {
+  if (parallel.micro_batches > 0) return parallel.micro_batches;
+  return parallel.pipeline > 1 ? 4 * parallel.pipeline : 1;
+}
+/// Whether steps are those of a pipeline, maybe of a single stage.
+inline bool is_pipelined(const ParallelConfig& parallel) {
+  return parallel.pipeline > 1 || num_micro_batches(parallel) > 1;
+}
+/// Parts of the list of layers that a rank has.
+inline std::int64_t chunks_of_rank(const ParallelConfig& parallel) {
+  return parallel.pipeline > 1 && parallel.schedule == PipelineOrder::interleaved ? parallel.chunks : 1;
+}
+
 /// Those that share this machine's memory and processors.
 inline std::int64_t ranks_here(const ParallelConfig& parallel) {
   if (parallel.num_local > 0) return parallel.num_local;
-  return parallel.ranks_per_node > 0 ? std::min(parallel.ranks_per_node, parallel.data) : parallel.data;
+  const std::int64_t all = total_ranks(parallel);
+  return parallel.ranks_per_node > 0 ? std::min(parallel.ranks_per_node, all) : all;
 }
 
 /// In how many the threads of a machine are divided. Sums of a convolution's gradient depend on how many threads make

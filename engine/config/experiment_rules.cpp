@@ -491,6 +491,10 @@ class Rules {
     const auto refuse_with = [&](const std::string& key, const std::string& reason, const std::string& other) {
       refuse({"parallel.deterministic", key}, reason, "parallel.deterministic: false, or " + other);
     };
+    if (is_pipelined(parallel))
+      refuse_with(parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.micro_batches",
+                  "micro-batches of a pipeline are added up one behind the other, not in pairs",
+                  "parallel.pipeline: 1 without parallel.micro_batches");
     if (parallel.parts % parallel.data != 0)
       refuse_with("parallel.data",
                   fmt::format("{} parts of a batch cannot be shared evenly by {} ranks", parallel.parts, parallel.data),
@@ -513,19 +517,51 @@ class Rules {
       refuse_with("memory.gradients", "sums of 16-bit gradients are rounded where ranks meet", "memory.gradients: f32");
   }
 
+  void check_pipeline() {
+    const ParallelConfig& parallel = experiment_.parallel;
+    if (!is_pipelined(parallel)) return;
+    const std::string key = parallel.pipeline > 1 ? "parallel.pipeline" : "parallel.micro_batches";
+    const auto refuse_with = [&](const std::string& other, const std::string& reason, const std::string& instead) {
+      refuse({other, key}, reason, key + ": 1, or " + instead);
+    };
+    const std::int64_t num_cuts = parallel.pipeline * chunks_of_rank(parallel) - 1;
+    if (!parallel.cut.empty() && std::ssize(parallel.cut) != num_cuts)
+      refuse(
+          {"parallel.cut", key, "parallel.schedule", "parallel.chunks"},
+          fmt::format("'parallel.cut' says where {} parts of the list of layers begin, and {} begin behind the first",
+                      parallel.cut.size(), num_cuts),
+          fmt::format("{} layers, or auto", num_cuts));
+    if (parallel.sync_batchnorm && parallel.data > 1)
+      refuse_with("parallel.sync_batchnorm", "micro-batches of a pipeline are normalized each by itself",
+                  "parallel.sync_batchnorm: false");
+    if (experiment_.memory.update == UpdatePlace::in_backward)
+      refuse_with(
+          "memory.update",
+          "micro-batches add up their gradients before an update, and 'memory.update: in_backward' updates sooner",
+          "memory.update: at_end");
+  }
+
   void check_parallel() {
     check_parts();
-    if (experiment_.parallel.data == 1) return;
-    const std::string expectation = "parallel.data: 1, or ";
+    check_pipeline();
+    const ParallelConfig& parallel = experiment_.parallel;
+    if (total_ranks(parallel) == 1) return;
+    if (total_ranks(parallel) > most_ranks)
+      refuse({"parallel.data", "parallel.pipeline", "parallel.tensor"},
+             fmt::format("{} ranks are more than the {} that can train together", total_ranks(parallel), most_ranks));
+    const std::string key = parallel.data > 1       ? "parallel.data"
+                            : parallel.pipeline > 1 ? "parallel.pipeline"
+                                                    : "parallel.tensor";
+    const std::string expectation = key + ": 1, or ";
     if (experiment_.train.batch_size.is_automatic())
-      refuse({"parallel.data", "train.batch_size"},
+      refuse({key, "train.batch_size"},
              "'train.batch_size: auto' is found by one process for itself, and ranks share one batch",
              expectation + "a number, which 'trainer fit --max train.batch_size' finds");
     if (experiment_.memory.on_oom == OnOutOfMemory::adapt)
-      refuse({"parallel.data", "memory.on_oom"}, "'memory.on_oom: adapt' changes one process, and ranks share a batch",
+      refuse({key, "memory.on_oom"}, "'memory.on_oom: adapt' changes one process, and ranks share a batch",
              expectation + "memory.on_oom: report");
     if (experiment_.memory.update == UpdatePlace::in_backward)
-      refuse({"parallel.data", "memory.update"},
+      refuse({key, "memory.update"},
              "ranks add up their gradients before an update, and 'memory.update: in_backward' updates sooner",
              expectation + "memory.update: at_end");
   }

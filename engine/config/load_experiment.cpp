@@ -87,6 +87,7 @@ Experiment experiment_of(ComposedConfig composed, const std::string& file_name, 
   experiment.data.location = sources.location(given.mark("data"));
   experiment.device.threads_location = sources.location(given.mark("device.threads"));
   experiment.memory.offload_location = sources.location(given.mark("memory.offload"));
+  experiment.parallel.cut_location = sources.location(given.mark("parallel.cut"));
   experiment.train.checkpointing.location = sources.location(given.mark("train.checkpointing"));
   experiment.loss_location = sources.location(given.mark("loss"));
   if (!given.has("loss.terms")) {

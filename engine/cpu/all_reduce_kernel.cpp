@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/cpu/exchange_ranks.h"
 #include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/rank_sum.h"
-#include "engine/device/communicator.h"
 
 namespace trainer {
 
@@ -20,7 +20,7 @@ class AllReduceKernel final : public CpuKernel {
  public:
   AllReduceKernel(const Op& op, const CpuContext& context)
       : op_(op),
-        context_(context),
+        ranks_(context, attributes_of<AllReduceAttributes>(op).ranks),
         num_threads_(threads_of_exchange(op, context)),
         slice_(all_reduce_slice(op)),
         size_(static_cast<std::int64_t>(size_of(op.inputs[0].dtype))) {
@@ -32,12 +32,9 @@ class AllReduceKernel final : public CpuKernel {
   }
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
-    const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op_).num_ranks;
-    if (num_ranks == 1) return;
-    Communicator* const ranks = context_.communicator;
-    require_internal(ranks != nullptr && ranks->size() == num_ranks, "ranks reach one another");
-    for (std::int64_t begin = 0; begin < num_elements_; begin += num_ranks * slice_)
-      sum_stretch(addresses, *ranks, begin);
+    if (ranks_.size() == 1) return;
+    for (std::int64_t begin = 0; begin < num_elements_; begin += ranks_.size() * slice_)
+      sum_stretch(addresses, ranks_.reach(), begin);
   }
 
  private:
@@ -102,7 +99,7 @@ class AllReduceKernel final : public CpuKernel {
   }
 
   const Op op_;
-  const CpuContext& context_;
+  ExchangeRanks ranks_;
   const int num_threads_;
   const std::int64_t slice_;  ///< elements that a rank sums at a time
   const std::int64_t size_;   ///< bytes of an element
@@ -119,7 +116,7 @@ std::unique_ptr<CpuKernel> make_all_reduce_kernel(const Op& op, CpuContext& cont
 
 /// A slice of every other rank's.
 std::int64_t all_reduce_workspace(const Op& op, CpuContext&) {
-  return (attributes_of<AllReduceAttributes>(op).num_ranks - 1) * all_reduce_slice(op) *
+  return (attributes_of<AllReduceAttributes>(op).ranks.count - 1) * all_reduce_slice(op) *
          static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
 }
 

@@ -126,7 +126,7 @@ class CpuDevice final : public Device {
   void fill_zero(void* destination, std::int64_t num_bytes) override {
     if (num_bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(num_bytes));
   }
-  void synchronize() override { exchanges_.finish(0); }
+  void synchronize() override { exchanges_.finish_all(); }
 
  private:
   static void copy(void* destination, const void* source, std::int64_t num_bytes) {

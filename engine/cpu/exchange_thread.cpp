@@ -1,5 +1,6 @@
 #include "engine/cpu/exchange_thread.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/device/thread_limit.h"
@@ -49,10 +50,28 @@ void ExchangeThread::drop() noexcept {
   changed_.wait(lock, [&] { return num_ended_ == num_begun_; });
 }
 
-void ExchangeThread::finish(std::int64_t num_left) {
+bool ExchangeThread::Exchange::uses(std::span<void* const> operands) const {
+  return std::any_of(operands.begin(), operands.end(), [&](void* operand) {
+    return std::find(inputs.begin(), inputs.end(), operand) != inputs.end() ||
+           std::find(outputs.begin(), outputs.end(), operand) != outputs.end();
+  });
+}
+
+void ExchangeThread::finish(std::span<void* const> operands) {
   std::unique_lock lock(mutex_);
-  const std::int64_t last = num_started_ - num_left;
-  while (num_ended_ < last && !failure_) {
+  std::int64_t count = num_started_;
+  while (count > num_begun_ && !place_of(count - 1).uses(operands)) --count;
+  if (count == num_begun_ && num_begun_ > num_ended_ && !running_.uses(operands)) --count;
+  wait_for(count, lock);
+}
+
+void ExchangeThread::finish_all() {
+  std::unique_lock lock(mutex_);
+  wait_for(num_started_, lock);
+}
+
+void ExchangeThread::wait_for(std::int64_t count, std::unique_lock<std::mutex>& lock) {
+  while (num_ended_ < count && !failure_) {
     // Whoever would wait for one that has not begun is as fit to run it.
     if (num_begun_ == num_ended_)
       run_next(lock);
@@ -74,18 +93,17 @@ void ExchangeThread::work() {
 
 void ExchangeThread::run_next(std::unique_lock<std::mutex>& lock) {
   // Swapped out: places may move while it runs.
-  Exchange exchange;
-  std::swap(exchange, place_of(num_begun_));
+  std::swap(running_, place_of(num_begun_));
   ++num_begun_;
   lock.unlock();
   std::exception_ptr failure;
   try {
-    exchange.kernel->run({.inputs = exchange.inputs, .outputs = exchange.outputs, .workspace = exchange.workspace}, {});
+    running_.kernel->run({.inputs = running_.inputs, .outputs = running_.outputs, .workspace = running_.workspace}, {});
   } catch (...) {
     failure = std::current_exception();
   }
   lock.lock();
-  std::swap(exchange, place_of(num_ended_));
+  std::swap(running_, place_of(num_ended_));  // with its lists' memory
   ++num_ended_;
   if (failure && !failure_) failure_ = failure;
   changed_.notify_all();
@@ -114,7 +132,7 @@ class BehindStarted final : public CpuKernel {
   BehindStarted(std::unique_ptr<CpuKernel> kernel, const CpuContext& context)
       : kernel_(std::move(kernel)), context_(context) {}
   void run(const OperandAddresses& addresses, const StepScalars& scalars) override {
-    if (context_.exchanges != nullptr) context_.exchanges->finish(0);
+    if (context_.exchanges != nullptr) context_.exchanges->finish_all();
     kernel_->run(addresses, scalars);
   }
 
@@ -123,10 +141,9 @@ class BehindStarted final : public CpuKernel {
   const CpuContext& context_;
 };
 
-std::unique_ptr<CpuKernel> make_finish_exchange_kernel(const Op& op, CpuContext& context) {
-  return make_kernel([num_left = attributes_of<FinishExchangeAttributes>(op).num_left, &context](
-                         const OperandAddresses&, const StepScalars&) {
-    if (context.exchanges != nullptr) context.exchanges->finish(num_left);
+std::unique_ptr<CpuKernel> make_finish_exchange_kernel(const Op&, CpuContext& context) {
+  return make_kernel([&context](const OperandAddresses& addresses, const StepScalars&) {
+    if (context.exchanges != nullptr) context.exchanges->finish(addresses.inputs);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -28,8 +29,11 @@ class ExchangeThread {
 
   /// `kernel` must outlive its run, and is run by nobody else. Throws what an earlier one has failed with.
   void start(CpuKernel& kernel, const OperandAddresses& addresses);
-  /// Returns once all but the last `num_left` have ended; throws what one of them has failed with.
-  void finish(std::int64_t num_left);
+  /// Returns once the last that was started with one of these operands has ended, and so those before it; throws what
+  /// one of them has failed with.
+  void finish(std::span<void* const> operands);
+  /// Once all have.
+  void finish_all();
 
   /// Waits for the one that runs, and drops what waits behind it: where something did, none runs any more.
   void drop() noexcept;
@@ -40,8 +44,12 @@ class ExchangeThread {
     CpuKernel* kernel = nullptr;
     std::vector<void*> inputs, outputs;
     void* workspace = nullptr;
+
+    bool uses(std::span<void* const> operands) const;
   };
 
+  /// Waits until so many have ended.
+  void wait_for(std::int64_t count, std::unique_lock<std::mutex>& lock);
   void work();
   /// The next one; only where one waits and none runs, with the mutex locked.
   void run_next(std::unique_lock<std::mutex>& lock);
@@ -50,6 +58,7 @@ class ExchangeThread {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Exchange> places_;  ///< of those that wait or run, by number; only grows
+  Exchange running_;              ///< where one more has begun than ended
   std::int64_t num_started_ = 0, num_begun_ = 0, num_ended_ = 0;
   std::exception_ptr failure_;
   bool is_closed_ = false;

@@ -2,10 +2,10 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/cpu/exchange_ranks.h"
 #include "engine/cpu/exchange_thread.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/rank_sum.h"
-#include "engine/device/communicator.h"
 
 namespace trainer {
 
@@ -26,14 +26,14 @@ class SharedTensors {
         size_(static_cast<std::int64_t>(size_of(wholes_[0].dtype))) {
     int parts = 0;
     for (std::size_t i = 0; i < wholes_.size(); ++i)
-      part_operands_.push_back(part(i, attributes.rank).count > 0 ? parts++ : -1);
+      part_operands_.push_back(part(i, attributes.place).count > 0 ? parts++ : -1);
   }
 
   std::size_t num_tensors() const { return wholes_.size(); }
   DType type() const { return wholes_[0].dtype; }
   std::int64_t size() const { return size_; }
   ElementRange part(std::size_t tensor, std::int64_t rank) const {
-    return rank_part(wholes_[tensor].num_elements(), attributes_.num_ranks, rank);
+    return rank_part(wholes_[tensor].num_elements(), attributes_.ranks.count, rank);
   }
   /// The number of the own part among those that are there, or -1.
   int part_operand(std::size_t tensor) const { return part_operands_[tensor]; }
@@ -75,26 +75,19 @@ std::span<const TensorType> first_inputs(const Op& op) {
   return std::span(op.inputs).first(static_cast<std::size_t>(attributes_of<RankPartsAttributes>(op).num_tensors));
 }
 
-Communicator& ranks_of(const CpuContext& context, const RankPartsAttributes& attributes) {
-  Communicator* const ranks = context.communicator;
-  require_internal(ranks != nullptr && ranks->size() == attributes.num_ranks && ranks->rank() == attributes.rank,
-                   "ranks reach one another");
-  return *ranks;
-}
-
 class ReduceScatterKernel final : public CpuKernel {
  public:
   ReduceScatterKernel(const Op& op, const CpuContext& context)
       : attributes_(attributes_of<RankPartsAttributes>(op)),
-        context_(context),
+        ranks_(context, attributes_.ranks),
         num_threads_(threads_of_exchange(op, context)),
         tensors_(first_inputs(op), attributes_) {
-    if (attributes_.num_ranks > 1) stretches_ = tensors_.stretches(reduce_scatter_stretch(op));
+    if (attributes_.ranks.count > 1) stretches_ = tensors_.stretches(reduce_scatter_stretch(op));
   }
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
-    if (attributes_.num_ranks == 1) return keep_own(addresses);
-    Communicator& ranks = ranks_of(context_, attributes_);
+    if (attributes_.ranks.count == 1) return keep_own(addresses);
+    Communicator& ranks = ranks_.reach();
     for (const std::vector<PartStretch>& stretch : stretches_) sum_stretch(addresses, ranks, stretch);
   }
 
@@ -147,7 +140,7 @@ class ReduceScatterKernel final : public CpuKernel {
   }
 
   const RankPartsAttributes attributes_;
-  const CpuContext& context_;
+  ExchangeRanks ranks_;
   const int num_threads_;
   const SharedTensors tensors_;
   std::vector<std::vector<PartStretch>> stretches_;  ///< none of one rank
@@ -159,7 +152,9 @@ class ReduceScatterKernel final : public CpuKernel {
 class AllGatherKernel final : public CpuKernel {
  public:
   AllGatherKernel(const Op& op, const CpuContext& context)
-      : attributes_(attributes_of<RankPartsAttributes>(op)), context_(context), tensors_(op.outputs, attributes_) {}
+      : attributes_(attributes_of<RankPartsAttributes>(op)),
+        ranks_(context, attributes_.ranks),
+        tensors_(op.outputs, attributes_) {}
 
   void run(const OperandAddresses& addresses, const StepScalars&) override {
     sends_.clear();
@@ -167,23 +162,23 @@ class AllGatherKernel final : public CpuKernel {
     for (std::size_t i = 0; i < tensors_.num_tensors(); ++i) {
       auto* const whole = output<std::byte>(addresses, static_cast<int>(i));
       if (const int operand = tensors_.part_operand(i); operand >= 0) {
-        const ElementRange own = tensors_.part(i, attributes_.rank);
+        const ElementRange own = tensors_.part(i, attributes_.place);
         const auto* const part = input<std::byte>(addresses, operand);
         std::byte* const place = whole + own.begin * tensors_.size();
         if (place != part) std::memcpy(place, part, static_cast<std::size_t>(own.count * tensors_.size()));
-        for (int rank = 0; rank < attributes_.num_ranks; ++rank)
-          if (rank != attributes_.rank) sends_.push_back({rank, part, own.count * tensors_.size()});
+        for (int rank = 0; rank < attributes_.ranks.count; ++rank)
+          if (rank != attributes_.place) sends_.push_back({rank, part, own.count * tensors_.size()});
       }
-      for (int rank = 0; rank < attributes_.num_ranks; ++rank)
-        if (const ElementRange theirs = tensors_.part(i, rank); rank != attributes_.rank && theirs.count > 0)
+      for (int rank = 0; rank < attributes_.ranks.count; ++rank)
+        if (const ElementRange theirs = tensors_.part(i, rank); rank != attributes_.place && theirs.count > 0)
           receives_.push_back({rank, whole + theirs.begin * tensors_.size(), theirs.count * tensors_.size()});
     }
-    if (attributes_.num_ranks > 1) ranks_of(context_, attributes_).exchange(sends_, receives_);
+    if (attributes_.ranks.count > 1) ranks_.reach().exchange(sends_, receives_);
   }
 
  private:
   const RankPartsAttributes attributes_;
-  const CpuContext& context_;
+  ExchangeRanks ranks_;
   const SharedTensors tensors_;
   std::vector<SentBytes> sends_;
   std::vector<ReceivedBytes> receives_;
@@ -198,7 +193,7 @@ std::unique_ptr<CpuKernel> make_all_gather_kernel(const Op& op, CpuContext& cont
 
 /// What every other rank has of rank 0's parts, which are the largest.
 std::int64_t reduce_scatter_workspace(const Op& op, CpuContext&) {
-  return (attributes_of<RankPartsAttributes>(op).num_ranks - 1) * reduce_scatter_stretch(op) *
+  return (attributes_of<RankPartsAttributes>(op).ranks.count - 1) * reduce_scatter_stretch(op) *
          static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
 }
 

@@ -34,7 +34,7 @@ struct FitChoice : Change {
   /// memory enough would take; nothing where the links between them are not known.
   std::optional<double> efficiency;
 
-  std::int64_t num_ranks() const { return experiment.parallel.data; }
+  std::int64_t num_ranks() const { return total_ranks(experiment.parallel); }
 };
 
 /// A number of ranks that was looked at.

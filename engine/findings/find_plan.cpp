@@ -49,7 +49,7 @@ std::vector<TargetOfRanks> targets_of_ranks(const PlanRequest& request, const Da
                                             const DeviceSource& devices, PlanTarget& target,
                                             std::vector<PlanTarget>& others) {
   const ParallelConfig& parallel = request.experiment.parallel;
-  if (request.rank_gpus.empty()) return {{.target = &target, .num_ranks = parallel.data}};
+  if (request.rank_gpus.empty()) return {{.target = &target, .num_ranks = total_ranks(parallel)}};
   std::vector<GpuProfile> profiles;
   for (const GpuRanks& gpus : request.rank_gpus) {
     profiles.push_back(find_gpu_profile(gpus.gpu));
@@ -246,7 +246,7 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
     if (std::optional<std::string> text = smaller_batch_text(comparison.asked_batch_size, comparison.batch_size))
       comparison.notes.push_back(*std::move(text) + '.');
   }
-  if (experiment.parallel.data > 1)
+  if (total_ranks(experiment.parallel) > 1)
     comparison.notes.push_back(
         fmt::format("{} ranks share each batch; this is of rank 0, which has no smaller part of "
                     "it than another.",

@@ -66,12 +66,9 @@ void note_left_out(FitFindings& findings) {
 bool has_norms_of_parts(const Change& choice, const FitSearch& search) {
   const CompiledExperiment compiled =
       compile_experiment(choice.experiment, search.data, *search.target.device, search.capacity());
-  const Program& program = compiled.program;
-  const std::vector<Instruction>& pass = program.micro_batches.front().first.instructions;
-  return std::any_of(pass.begin(), pass.end(), [&](const Instruction& each) {
-    return each.kind == Instruction::Kind::run &&
-           program.calls[static_cast<std::size_t>(each.index)].op.kind == OpKind::batchnorm2d;
-  });
+  const std::vector<OpCall>& calls = compiled.program.calls;
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const OpCall& call) { return call.op.kind == OpKind::batchnorm2d; });
 }
 
 /// `search_of`: that of a number of ranks.

@@ -44,7 +44,7 @@ FitSearch::FitSearch(const FitRequest& request, const std::vector<std::string>& 
       planner(*target.device, target.rates, request.watch) {}
 
 bool FitSearch::knows_links() const {
-  return num_ranks() == 1 || slowest_link(num_ranks(), target.rates.links).has_value();
+  return num_ranks() == 1 || slowest_link({num_ranks()}, target.rates.links).has_value();
 }
 
 FitFindings begin_findings(const FitRequest& request, const FitSearch& search) {

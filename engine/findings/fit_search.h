@@ -25,7 +25,7 @@ struct FitSearch {
   FitSearch(const FitRequest& request, const std::vector<std::string>& overrides, const DeviceSource& devices,
             const FitSearch* other = nullptr);
 
-  std::int64_t num_ranks() const { return experiment.parallel.data; }
+  std::int64_t num_ranks() const { return total_ranks(experiment.parallel); }
   std::int64_t capacity() const { return target.capacity.num_bytes; }
   bool knows_links() const;
 };

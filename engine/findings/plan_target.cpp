@@ -24,7 +24,7 @@ std::int64_t parse_capacity(const std::string& text) {
 }
 
 RankLinks links_of(const GpuProfile& profile, const ParallelConfig& parallel) {
-  return links_between(std::array{GpusOfRanks{&profile, parallel.data}}, parallel.ranks_per_node);
+  return links_between(std::array{GpusOfRanks{&profile, total_ranks(parallel)}}, parallel.ranks_per_node);
 }
 
 PlanTarget this_machine(const DeviceSource& devices, const Experiment& experiment, const DataDescription& data,

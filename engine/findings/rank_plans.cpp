@@ -40,8 +40,9 @@ std::array<std::int64_t, 2> ends_of_larger_parts(std::int64_t num_samples, const
   return {num_larger / parts.num_own, (num_larger + parts.num_own - 1) / parts.num_own};
 }
 
-/// Ranks from one of these to the next have parts of the same sizes, in the stages whose cache they begin with, too:
-/// of batches, and of tensors (Note [Parts of tensors] in engine/ops/rank_parts.h).
+/// By their places among those that share a batch, ranks from one of these to the next have parts of the same sizes, in
+/// the stages whose cache they begin with, too: of batches, and of tensors (Note [Parts of tensors] in
+/// engine/ops/rank_parts.h).
 std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDescription& data, const Program& program) {
   const RunSchedule schedule(settled, data);
   const std::int64_t num_ranks = settled.parallel.data;
@@ -175,9 +176,13 @@ const RankPlan& RankFindings::highest() const {
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
                         const Program& program, const MachineRates& rates) {
   RankFindings findings;
-  const std::int64_t num_ranks = asked.parallel.data;
+  const RankLayout ranks = rank_layout(asked.parallel);
+  const std::int64_t num_ranks = ranks.num_ranks();
   if (num_ranks == 1) return findings;
-  std::set<std::int64_t> begins = begins_of_parts(asked, data, program);
+  std::set<std::int64_t> begins;
+  for (const std::int64_t place : begins_of_parts(asked, data, program))
+    for (std::int64_t stage = 0; stage < ranks.num_stages; ++stage)
+      begins.insert(ranks.num_tensor * (place + ranks.num_data * stage));
   std::int64_t end_of_targets = 0;
   for (const TargetOfRanks& each : targets) {
     begins.insert(end_of_targets);

@@ -63,7 +63,7 @@ struct RankFindings {
 };
 
 /// Plans every rank, as many as there are kinds of them. `asked`: not settled yet; `targets`: of all of its
-/// parallel.data ranks; `program`: of one of them, whose rates they are.
+/// ranks; `program`: of one of them, whose rates they are.
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
                         const Program& program, const MachineRates& rates);
 

@@ -21,9 +21,9 @@ class Differentiation {
     find_needed();
     for (std::size_t i = num_forward_nodes_; i-- > 0;) {
       const auto differentiate_op = definition_of(graph_.nodes[i].op.kind).differentiate;
-      const bool is_loss = graph_.nodes[i].outputs.empty();
+      const bool is_last = graph_.nodes[i].outputs.empty();  // a loss, or what is sent
       if (differentiate_op == nullptr) continue;
-      if (!is_loss && gradients_[graph_.nodes[i].outputs[0]] < 0) continue;
+      if (!is_last && gradients_[graph_.nodes[i].outputs[0]] < 0) continue;
       Scope scope(*this, graph_.nodes[i]);
       differentiate_op(scope);
     }
@@ -46,7 +46,7 @@ class Differentiation {
     }
     void set_gradient(int position, Operand gradient) override {
       if (!owner_.needs_gradient_[node_.inputs[position]]) return;  // of what is frozen
-      const bool is_loss = node_.outputs.empty();
+      const bool is_loss = node_.outputs.empty() && definition_of(node_.op.kind).role != Role::communication;
       if (is_loss && owner_.graph_.loss_scale >= 0) gradient = owner_.scale_gradient(gradient, node_.layer);
       owner_.add_gradient(node_.inputs[position], gradient, node_.layer);
     }
@@ -60,7 +60,7 @@ class Differentiation {
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p)
       needs_gradient_[value_of_parameter(p)] = graph_.parameters[p].trainable;
     for (const GraphNode& node : graph_.nodes) {
-      bool needed = false;
+      bool needed = node.op.kind == OpKind::receive && attributes_of<PeerAttributes>(node.op).returns_gradient;
       for (ValueId input : node.inputs) needed = needed || needs(input);
       for (ValueId output : node.outputs) needs_gradient_[output] = needed;
     }
@@ -73,10 +73,7 @@ class Differentiation {
     return graph_.parameter_copies[p] >= 0 ? graph_.parameter_copies[p] : graph_.parameter_values[p];
   }
 
-  bool needs(ValueId value) const {
-    while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
-    return needs_gradient_[value];
-  }
+  bool needs(ValueId value) const { return needs_gradient_[root_of(graph_, value)]; }
 
   ValueId add_value(TensorType type, std::string role, LayerId layer) {
     Value value;

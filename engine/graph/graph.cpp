@@ -239,7 +239,7 @@ Graph build_graph(const Experiment& experiment, const DataDescription& data, std
   const TrainedLayers trained(experiment);
   GraphBuilder builder(graph, experiment.init, experiment.memory.workspace_limit);
   builder.set_trained_layers(trained);
-  builder.set_ranks(experiment.parallel.data, experiment.parallel.sync_batchnorm);
+  builder.set_ranks(rank_layout(experiment.parallel).data_group(), experiment.parallel.sync_batchnorm);
   const std::vector<ValueId> inputs = add_model_inputs(builder, graph, experiment, data, /*has_targets=*/true);
   graph.prediction = build_layers(builder, experiment.layers, "", inputs.front());
   add_loss(builder, graph, experiment, data);

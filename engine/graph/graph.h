@@ -128,6 +128,13 @@ struct Graph {
   }
 };
 
+/// The value whose memory a value has, its own or that of what it is a view of.
+inline ValueId root_of(const Graph& graph, ValueId value) {
+  while (graph.values[static_cast<std::size_t>(value)].view_of >= 0)
+    value = graph.values[static_cast<std::size_t>(value)].view_of;
+  return value;
+}
+
 /// Builds the forward pass and the loss. Throws ConfigError that points at the layer's line where shapes disagree.
 Graph build_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode);
 

@@ -54,14 +54,14 @@ class GraphBuilder {
   bool training() const { return graph_.mode == GraphMode::training && frozen_ == nullptr; }
   /// Whether the batch norm that is built goes by its batch, and moves its running statistics.
   bool normalises_by_batch() const;
-  /// Ranks share the batch; with `shares_norms` batch norms go by all of it, not by this one's part: Note [Batch norm
+  /// That share the batch; with `shares_norms` batch norms go by all of it, not by this one's part: Note [Batch norm
   /// over ranks] in engine/ops/batchnorm2d_over_ranks.h.
-  void set_ranks(std::int64_t num_ranks, bool shares_norms) {
-    num_ranks_ = num_ranks;
+  void set_ranks(const RankGroup& ranks, bool shares_norms) {
+    ranks_ = ranks;
     shares_norms_ = shares_norms;
   }
-  std::int64_t num_ranks() const { return num_ranks_; }
-  bool shares_norms() const { return shares_norms_ && num_ranks_ > 1; }
+  const RankGroup& ranks() const { return ranks_; }
+  bool shares_norms() const { return shares_norms_ && ranks_.count > 1; }
   /// Whether a backward pass goes through what is built.
   bool differentiates() const {
     return graph_.mode == GraphMode::training && (frozen_ == nullptr || frozen_->differentiates);
@@ -160,7 +160,7 @@ class GraphBuilder {
   std::int64_t workspace_limit_;
   FrozenScope* frozen_ = nullptr;
   const TrainedLayers* trained_ = nullptr;
-  std::int64_t num_ranks_ = 1;
+  RankGroup ranks_;
   bool shares_norms_ = false;
   LayerId layer_ = no_layer;
   std::uint32_t num_random_streams_ = 0;

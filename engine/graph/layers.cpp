@@ -76,7 +76,7 @@ std::vector<ValueId> statistics_over_ranks(GraphBuilder& builder, const BatchNor
                                            std::span<const ValueId> operands) {
   const Op op = batchnorm2d_sums_op(builder.type(operands[0]));
   const ValueId sums = builder.apply(op, {operands[0]}, {}, "sums")[0];
-  builder.apply(all_reduce_op(op.outputs, attributes.num_ranks), {sums});
+  builder.apply(all_reduce_op(op.outputs, attributes.ranks), {sums});
   return builder.apply(batchnorm2d_statistics_op(op.outputs[0], attributes), {sums, operands[1], operands[2]}, {"rstd"},
                        "mean");
 }
@@ -159,7 +159,7 @@ struct LeafTranslation {
     const BatchNorm2dAttributes attributes{.eps = spec.eps,
                                            .momentum = spec.momentum,
                                            .affine = spec.affine,
-                                           .num_ranks = is_of_ranks ? builder.num_ranks() : 1};
+                                           .ranks = is_of_ranks ? builder.ranks() : RankGroup{}};
     const TensorType& type = builder.type(x);
     if (spec.of_images) {
       if (type.shape.rank() == 2)
@@ -179,7 +179,7 @@ struct LeafTranslation {
                       "would become 0. A batch must hold more than one sample here, also an odd last one "
                       "(data.drop_last: true leaves it out){}",
                       type.shape.to_string(),
-                      builder.num_ranks() > 1 ? ". parallel.sync_batchnorm: true takes those of all ranks" : ""));
+                      builder.ranks().count > 1 ? ". parallel.sync_batchnorm: true takes those of all ranks" : ""));
     }
     Op op =
         builder.normalises_by_batch() ? batchnorm2d_op(type, attributes) : batchnorm2d_inference_op(type, attributes);

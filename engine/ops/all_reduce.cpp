@@ -17,7 +17,7 @@ std::int64_t listed_elements(const Op& op) {
 }  // namespace
 
 std::int64_t all_reduce_slice(const Op& op) {
-  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).ranks.count;
   if (num_ranks < 2) return 0;
   constexpr std::int64_t multiple = 64;
   const std::int64_t whole = (listed_elements(op) + num_ranks - 1) / num_ranks;
@@ -26,18 +26,18 @@ std::int64_t all_reduce_slice(const Op& op) {
   return std::min((whole + multiple - 1) / multiple, std::max(most / multiple, std::int64_t{1})) * multiple;
 }
 
-Op all_reduce_op(std::span<const TensorType> tensors, std::int64_t num_ranks) {
-  require_internal(num_ranks >= 1 && !tensors.empty(), "ranks sum tensors");
+Op all_reduce_op(std::span<const TensorType> tensors, const RankGroup& ranks) {
+  require_internal(ranks.count >= 1 && !tensors.empty(), "ranks sum tensors");
   for (const TensorType& tensor : tensors)
     require_internal(tensor.dtype == tensors[0].dtype, "tensors that are summed in one list are of one type");
-  return {OpKind::all_reduce, AllReduceAttributes{num_ranks}, {tensors.begin(), tensors.end()}, {}};
+  return {OpKind::all_reduce, AllReduceAttributes{ranks}, {tensors.begin(), tensors.end()}, {}};
 }
 
 namespace {
 
 /// Of the slice that each rank adds up.
 std::int64_t all_reduce_flops(const Op& op) {
-  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
+  const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).ranks.count;
   return listed_elements(op) * (num_ranks - 1) / num_ranks;
 }
 

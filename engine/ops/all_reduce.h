@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/rank_layout.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -19,7 +20,7 @@ struct Op;
 // comes from others is bounded.
 
 struct AllReduceAttributes {
-  std::int64_t num_ranks = 1;
+  RankGroup ranks{};
   bool starts = false;  ///< Note [Started exchanges] in finish_exchange.h
   friend bool operator==(const AllReduceAttributes&, const AllReduceAttributes&) = default;
 };
@@ -31,7 +32,7 @@ inline constexpr std::int64_t most_all_reduce_scratch = std::int64_t{8} << 20;
 /// Elements of the list that each rank sums at a time, of tensors of these types.
 std::int64_t all_reduce_slice(const Op& op);
 
-/// inputs: tensors of one of f32, f16, bf16, f64 and i64 [modified: become the sums over all ranks]; no outputs.
-Op all_reduce_op(std::span<const TensorType> tensors, std::int64_t num_ranks);
+/// inputs: tensors of one of f32, f16, bf16, f64 and i64 [modified: become the sums over all of `ranks`]; no outputs.
+Op all_reduce_op(std::span<const TensorType> tensors, const RankGroup& ranks);
 
 }  // namespace trainer

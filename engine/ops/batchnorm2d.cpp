@@ -113,7 +113,7 @@ void differentiate_batchnorm2d_normalize(GradientScope& scope) {
   }
   if (!scope.needs_gradient(0)) return;
   const TensorType sums = batchnorm2d_sums_type(scope.op().inputs[0].shape[-1]);
-  scope.emit(all_reduce_op(std::span(&sums, 1), attributes.num_ranks), {found[0]});
+  scope.emit(all_reduce_op(std::span(&sums, 1), attributes.ranks), {found[0]});
   inputs.push_back(found[0]);
   if (attributes.affine) inputs.push_back(scope.input(3));
   if (has_line) inputs.push_back(scope.input(4));

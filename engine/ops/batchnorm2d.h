@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/rank_layout.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -21,7 +22,7 @@ struct BatchNorm2dAttributes {
   bool adds = false;
   bool given_sums = false;  ///< training only (set by engine/program/statistics_fusion.cpp)
   /// Of ranks that find mean and deviation together: Note [Batch norm over ranks] in batchnorm2d_over_ranks.h.
-  std::int64_t num_ranks = 1;
+  RankGroup ranks{};
   friend bool operator==(const BatchNorm2dAttributes&, const BatchNorm2dAttributes&) = default;
 };
 

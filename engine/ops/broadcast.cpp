@@ -5,9 +5,9 @@
 
 namespace trainer {
 
-Op broadcast_op(std::span<const TensorType> tensors, std::int64_t num_ranks) {
-  require_internal(num_ranks >= 1 && !tensors.empty(), "ranks share tensors");
-  return {OpKind::broadcast, BroadcastAttributes{num_ranks}, {tensors.begin(), tensors.end()}, {}};
+Op broadcast_op(std::span<const TensorType> tensors, const RankGroup& ranks) {
+  require_internal(ranks.count >= 1 && !tensors.empty(), "ranks share tensors");
+  return {OpKind::broadcast, BroadcastAttributes{ranks}, {tensors.begin(), tensors.end()}, {}};
 }
 
 const OpDefinition broadcast_definition = {.flops = flops_per_input_element<0>, .role = Role::communication};

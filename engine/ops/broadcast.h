@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/rank_layout.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -10,11 +11,11 @@ namespace trainer {
 struct Op;
 
 struct BroadcastAttributes {
-  std::int64_t num_ranks = 1;
+  RankGroup ranks{};
   friend bool operator==(const BroadcastAttributes&, const BroadcastAttributes&) = default;
 };
 
-/// Tensors become those of rank 0. inputs: the tensors, of any type [modified]; no outputs.
-Op broadcast_op(std::span<const TensorType> tensors, std::int64_t num_ranks);
+/// Tensors become those of the first of `ranks`. inputs: the tensors, of any type [modified]; no outputs.
+Op broadcast_op(std::span<const TensorType> tensors, const RankGroup& ranks);
 
 }  // namespace trainer

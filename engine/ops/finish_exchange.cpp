@@ -12,6 +12,8 @@ namespace {
 template <typename AnyOp, typename Visit>
 void visit_start(AnyOp& op, Visit&& visit) {
   if (op.kind == OpKind::all_reduce) return visit(std::get_if<AllReduceAttributes>(&op.attributes)->starts);
+  if (op.kind == OpKind::send || op.kind == OpKind::receive)
+    return visit(std::get_if<PeerAttributes>(&op.attributes)->starts);
   if (op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_gather)
     visit(std::get_if<RankPartsAttributes>(&op.attributes)->starts);
 }
@@ -23,18 +25,26 @@ Op with_start(Op op, bool starts) {
 
 }  // namespace
 
-Op finish_exchange_op(std::span<const TensorType> tensors, std::int64_t num_left) {
-  require_internal(!tensors.empty() && num_left >= 0, "an exchange is of tensors");
-  return {OpKind::finish_exchange, FinishExchangeAttributes{num_left}, {tensors.begin(), tensors.end()}, {}};
+Op finish_exchange_op(std::span<const TensorType> tensors) {
+  require_internal(!tensors.empty(), "an exchange is of tensors");
+  return {OpKind::finish_exchange, {}, {tensors.begin(), tensors.end()}, {}};
 }
 
 bool is_exchange(const Op& op) {
   return definition_of(op.kind).role == Role::communication && op.kind != OpKind::finish_exchange;
 }
 
+const RankGroup& ranks_of(const Op& exchange) {
+  if (exchange.kind == OpKind::all_reduce) return attributes_of<AllReduceAttributes>(exchange).ranks;
+  if (exchange.kind == OpKind::broadcast) return attributes_of<BroadcastAttributes>(exchange).ranks;
+  if (exchange.kind == OpKind::send || exchange.kind == OpKind::receive)
+    return attributes_of<PeerAttributes>(exchange).ranks;
+  return attributes_of<RankPartsAttributes>(exchange).ranks;
+}
+
 Op started(Op op) {
   op = with_start(std::move(op), true);
-  require_internal(is_started(op), "what ranks exchange of lists of tensors can be started");
+  require_internal(is_started(op), "what ranks exchange while they train can be started");
   return op;
 }
 

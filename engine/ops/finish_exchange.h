@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/rank_layout.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -11,24 +12,22 @@ struct Op;
 
 // Note [Started exchanges]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
-// What ranks tell each other takes time in which they could compute. So all_reduce, reduce_scatter and all_gather may
-// be but started: what is queued before them is done first, and what follows runs beside them until finish_exchange
-// waits. Until then their operands and scratch are neither read, written nor released.
+// What ranks tell each other takes time in which they could compute. So all exchanges but broadcasts may be but
+// started: what is queued before them is done first, and what follows runs beside them until finish_exchange waits.
+// Until then their operands and scratch are neither read, written nor released.
 //
 // Exchanges run one after the other in the order in which they stand, started ones or not: one that is not started
 // waits for all before it. So the order is the same on ranks of which some start an exchange and others, without
-// samples, do not, and a finish needs to tell but how many of the last may go on.
-
-struct FinishExchangeAttributes {
-  std::int64_t num_left = 0;  ///< of those started before it, the last ones, that may still go on
-  friend bool operator==(const FinishExchangeAttributes&, const FinishExchangeAttributes&) = default;
-};
+// samples, do not. A finish tells by its operands what it waits for, wherever it stands: the last exchange that was
+// started with one of them, and so all before that.
 
 /// inputs: what the exchanges that it waits for read and write [modified: now it holds what they wrote]; no outputs.
-Op finish_exchange_op(std::span<const TensorType> tensors, std::int64_t num_left);
+Op finish_exchange_op(std::span<const TensorType> tensors);
 
 /// Whether ranks tell each other something by `op`, and do not but wait until they have.
 bool is_exchange(const Op& op);
+/// Those that tell each other something by an exchange.
+const RankGroup& ranks_of(const Op& exchange);
 
 /// `op`, which communicates, to be started alone, or to be run to its end.
 Op started(Op op);

@@ -51,6 +51,7 @@
 #include "engine/ops/prelu.h"
 #include "engine/ops/rank_parts.h"
 #include "engine/ops/repeat_row.h"
+#include "engine/ops/send_receive.h"
 #include "engine/ops/smooth_l1.h"
 #include "engine/ops/upsample.h"
 
@@ -152,7 +153,9 @@
   X(reduce_scatter, RankPartsAttributes)                              \
   X(all_gather, RankPartsAttributes)                                  \
   X(broadcast, BroadcastAttributes)                                   \
-  X(finish_exchange, FinishExchangeAttributes)                        \
+  X(send, PeerAttributes)                                             \
+  X(receive, PeerAttributes)                                          \
+  X(finish_exchange, std::monostate)                                  \
   X(offload, OffloadAttributes)                                       \
   X(fetch, OffloadAttributes)
 
@@ -166,7 +169,6 @@ using OpAttributes =
                  PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
                  SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientSquaresAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes,
-                 FinishExchangeAttributes>;
+                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes, PeerAttributes>;
 
 }  // namespace trainer

@@ -9,54 +9,54 @@ namespace trainer {
 namespace {
 
 /// Of one part after another, without empty ones.
-std::vector<TensorType> parts_of(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank) {
+std::vector<TensorType> parts_of(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t place) {
   std::vector<TensorType> parts;
   for (const TensorType& tensor : tensors)
-    if (const ElementRange part = rank_part(tensor.num_elements(), num_ranks, rank); part.count > 0)
+    if (const ElementRange part = rank_part(tensor.num_elements(), num_ranks, place); part.count > 0)
       parts.push_back({tensor.dtype, {part.count}});
   return parts;
 }
 
-void require_tensors(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank) {
-  require_internal(!tensors.empty() && rank >= 0 && rank < num_ranks, "ranks have parts of tensors");
+void require_tensors(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place) {
+  require_internal(!tensors.empty() && place >= 0 && place < ranks.count, "ranks have parts of tensors");
   for (const TensorType& tensor : tensors)
     require_internal(tensor.dtype == tensors[0].dtype, "tensors that ranks share in one list are of one type");
 }
 
 }  // namespace
 
-ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t rank) {
+ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t place) {
   const std::int64_t each = (num_elements + num_ranks - 1) / num_ranks;
   const std::int64_t size = (each + rank_part_elements - 1) / rank_part_elements * rank_part_elements;
-  const std::int64_t begin = std::min(rank * size, num_elements);
+  const std::int64_t begin = std::min(place * size, num_elements);
   return {begin, std::min(size, num_elements - begin)};
 }
 
-Op reduce_scatter_op(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank, bool adds) {
-  require_tensors(tensors, num_ranks, rank);
-  const RankPartsAttributes attributes{num_ranks, rank, std::ssize(tensors), adds};
+Op reduce_scatter_op(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place, bool adds) {
+  require_tensors(tensors, ranks, place);
+  const RankPartsAttributes attributes{ranks, place, std::ssize(tensors), adds};
   Op op{OpKind::reduce_scatter, attributes, {tensors.begin(), tensors.end()}, {}};
-  const std::vector<TensorType> parts = parts_of(tensors, num_ranks, rank);
+  const std::vector<TensorType> parts = parts_of(tensors, ranks.count, place);
   op.inputs.insert(op.inputs.end(), parts.begin(), parts.end());
   return op;
 }
 
-Op all_gather_op(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank) {
-  require_tensors(tensors, num_ranks, rank);
+Op all_gather_op(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place) {
+  require_tensors(tensors, ranks, place);
   return {OpKind::all_gather,
-          RankPartsAttributes{num_ranks, rank, std::ssize(tensors)},
-          parts_of(tensors, num_ranks, rank),
+          RankPartsAttributes{ranks, place, std::ssize(tensors)},
+          parts_of(tensors, ranks.count, place),
           {tensors.begin(), tensors.end()}};
 }
 
 std::int64_t reduce_scatter_stretch(const Op& op) {
   const auto& attributes = attributes_of<RankPartsAttributes>(op);
-  if (attributes.num_ranks < 2) return 0;
-  std::int64_t largest = 0;  // rank 0's parts together
+  if (attributes.ranks.count < 2) return 0;
+  std::int64_t largest = 0;  // the first rank's parts together
   for (std::int64_t i = 0; i < attributes.num_tensors; ++i)
-    largest += rank_part(op.inputs[static_cast<std::size_t>(i)].num_elements(), attributes.num_ranks, 0).count;
+    largest += rank_part(op.inputs[static_cast<std::size_t>(i)].num_elements(), attributes.ranks.count, 0).count;
   const std::int64_t most =
-      most_all_reduce_scratch / (attributes.num_ranks - 1) / static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
+      most_all_reduce_scratch / (attributes.ranks.count - 1) / static_cast<std::int64_t>(size_of(op.inputs[0].dtype));
   return std::min(largest, std::max(most / 64 * 64, std::int64_t{64}));
 }
 
@@ -67,7 +67,7 @@ std::int64_t reduce_scatter_flops(const Op& op) {
   std::int64_t own = 0;
   for (auto i = static_cast<std::size_t>(attributes.num_tensors); i < op.inputs.size(); ++i)
     own += op.inputs[i].num_elements();
-  return own * (attributes.num_ranks - 1 + (attributes.adds ? 1 : 0));
+  return own * (attributes.ranks.count - 1 + (attributes.adds ? 1 : 0));
 }
 
 std::int64_t all_gather_flops(const Op&) { return 0; }

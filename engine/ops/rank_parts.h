@@ -4,6 +4,7 @@
 #include <span>
 
 #include "engine/ops/optimizer_update.h"
+#include "engine/rank_layout.h"
 #include "engine/shape.h"
 
 namespace trainer {
@@ -26,11 +27,12 @@ struct ElementRange {
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
-/// The range that a rank has of a tensor of so many elements.
-ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t rank);
+/// The range that the rank at a place of so many has of a tensor of so many elements.
+ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t place);
 
 struct RankPartsAttributes {
-  std::int64_t num_ranks = 1, rank = 0;
+  RankGroup ranks{};
+  std::int64_t place = 0;        ///< of this one among them
   std::int64_t num_tensors = 0;  ///< whole ones, among the operands
   bool adds = false;             ///< reduce_scatter: to what the parts hold
   bool starts = false;           ///< Note [Started exchanges] in finish_exchange.h
@@ -41,13 +43,14 @@ struct RankPartsAttributes {
 std::int64_t reduce_scatter_stretch(const Op& op);
 
 /// inputs: whole tensors of one of f32, f16 and bf16, then for each of which the rank has a part that part (count)
-/// [modified: becomes the sum of it over all ranks, or where `adds` has that added to it]; it may lie in its place in
+/// [modified: becomes the sum of it over `ranks`, or where `adds` has that added to it]; it may lie in its place in
 /// the tensor. What else the tensors hold is left as it is. No outputs. 16-bit numbers are added in f32, in the order
 /// of Note [Sums over ranks], and rounded once.
-Op reduce_scatter_op(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank, bool adds = false);
+Op reduce_scatter_op(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place,
+                     bool adds = false);
 
 /// inputs: the parts that the rank has, of those tensors of which it has one; outputs: the whole tensors, in each of
 /// which its part may lie in its place already.
-Op all_gather_op(std::span<const TensorType> tensors, std::int64_t num_ranks, std::int64_t rank);
+Op all_gather_op(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place);
 
 }  // namespace trainer

@@ -41,6 +41,7 @@ class OrderHash {
 
 std::uint64_t communication_order(const Program& program, const RunSchedule& schedule) {
   OrderHash hash(program);
+  if (program.pipeline) return hash.value();  // stages have orders of their own
   const BatchParts& parts = schedule.parts();
   const auto add_step = [&](std::int64_t num_samples) {
     for (std::int64_t i = 0; num_samples > 0 && i < parts.num_own; ++i) {

@@ -21,30 +21,43 @@ class StepClock {
   void add(const Routine& routine, double times) {
     for_each_call(program_, routine, [&](const OpCall& call) {
       const bool communicates = definition_of(call.op.kind).role == Role::communication;
-      const double seconds = communicates ? waited(call.op) : predicted_seconds(program_, call, rates_);
+      const double seconds = communicates ? waited(call) : predicted_seconds(program_, call, rates_);
       now_ += seconds;
       count(call.phase, communicates, times * seconds);
     });
   }
 
  private:
+  struct Started {
+    const OpCall* call = nullptr;
+    double end = 0;
+  };
+
   /// For that op, once everything in front of it has been done.
-  double waited(const Op& op) {
-    if (op.kind == OpKind::finish_exchange) {
-      const auto num_left = static_cast<std::size_t>(attributes_of<FinishExchangeAttributes>(op).num_left);
-      return wait_for(ends_.size() - std::min(num_left, ends_.size()));
+  double waited(const OpCall& call) {
+    if (call.op.kind == OpKind::finish_exchange) {
+      std::size_t count = started_.size();
+      while (count > 0 && !shares_operand(*started_[count - 1].call, call)) --count;
+      return wait_for(count);
     }
-    const double seconds = exchange_seconds(exchange_of(op), rates_.links).value_or(0);
-    if (!is_started(op)) return wait_for(ends_.size()) + seconds;
-    ends_.push_back(std::max(now_, last_end_) + seconds);
-    last_end_ = ends_.back();
+    const double seconds = exchange_seconds(exchange_of(call.op), rates_.links).value_or(0);
+    if (!is_started(call.op)) return wait_for(started_.size()) + seconds;
+    last_end_ = std::max(now_, last_end_) + seconds;
+    started_.push_back({&call, last_end_});
     return 0;
+  }
+  static bool shares_operand(const OpCall& exchange, const OpCall& finish) {
+    const auto is_named = [&](BufferId operand) {
+      return std::find(finish.inputs.begin(), finish.inputs.end(), operand) != finish.inputs.end();
+    };
+    return std::any_of(exchange.inputs.begin(), exchange.inputs.end(), is_named) ||
+           std::any_of(exchange.outputs.begin(), exchange.outputs.end(), is_named);
   }
   /// For the first so many of those on their way.
   double wait_for(std::size_t count) {
     if (count == 0) return 0;
-    const double end = ends_[count - 1];
-    ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(count));
+    const double end = started_[count - 1].end;
+    started_.erase(started_.begin(), started_.begin() + static_cast<std::ptrdiff_t>(count));
     return std::max(0.0, end - now_);
   }
 
@@ -73,9 +86,9 @@ class StepClock {
   const Program& program_;
   const MachineRates& rates_;
   StepTime& time_;
-  double now_ = 0;           // a routine that repeats itself counts once: it finishes what it starts
-  double last_end_ = 0;      // of the last exchange that was started
-  std::deque<double> ends_;  // of started exchanges that have not been waited for
+  double now_ = 0;               // a routine that repeats itself counts once: it finishes what it starts
+  double last_end_ = 0;          // of the last exchange that was started
+  std::deque<Started> started_;  // that have not been waited for
 };
 
 }  // namespace

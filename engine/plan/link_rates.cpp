@@ -31,16 +31,30 @@ LinkRate link_within(const GpuProfile& gpu, bool all_are_alike) {
 /// One that is not known is the slower.
 const LinkRate& slower(const LinkRate& a, const LinkRate& b) { return b.bytes_per_second < a.bytes_per_second ? b : a; }
 
-std::int64_t ranks_of_whole_node(std::int64_t num_ranks, const RankLinks& links) {
-  return links.ranks_per_node > 0 ? std::min(links.ranks_per_node, num_ranks) : num_ranks;
+/// How ranks are spread over machines.
+struct Spread {
+  std::int64_t num_nodes = 0, most = 0, least = 0;  ///< of those on one machine that has some
+};
+
+Spread spread_of(const RankGroup& ranks, const RankLinks& links) {
+  const std::int64_t per_node = links.ranks_per_node;
+  if (per_node == 0) return {1, ranks.count, ranks.count};
+  if (ranks.stride >= per_node) return {ranks.count, 1, 1};
+  Spread spread;
+  for (std::int64_t place = 0; place < ranks.count; ++spread.num_nodes) {
+    const std::int64_t end_of_node = (ranks.rank_at(place) / per_node + 1) * per_node;
+    const std::int64_t next = (end_of_node - ranks.first + ranks.stride - 1) / ranks.stride;
+    const std::int64_t here = std::min(next, ranks.count) - place;
+    spread.most = std::max(spread.most, here);
+    spread.least = place == 0 ? here : std::min(spread.least, here);
+    place += here;
+  }
+  return spread;
 }
 
 }  // namespace
 
-std::int64_t num_nodes(std::int64_t num_ranks, const RankLinks& links) {
-  const std::int64_t each = ranks_of_whole_node(num_ranks, links);
-  return (num_ranks + each - 1) / each;
-}
+std::int64_t num_nodes(const RankGroup& ranks, const RankLinks& links) { return spread_of(ranks, links).num_nodes; }
 
 RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_per_node) {
   require_internal(!gpus.empty(), "ranks have GPUs");
@@ -70,54 +84,59 @@ RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_pe
 Exchange exchange_of(const Op& op) {
   Exchange exchange;
   if (!is_exchange(op)) return exchange;
+  exchange.ranks = ranks_of(op);
+  exchange.num_rounds = 1;
   switch (op.kind) {
     case OpKind::all_reduce: {
-      const std::int64_t num_ranks = attributes_of<AllReduceAttributes>(op).num_ranks;
-      exchange = {.num_ranks = num_ranks, .sent_bytes = 0, .num_rounds = 2};
+      const std::int64_t num_ranks = exchange.ranks.count;
+      exchange.num_rounds = 2;
       for (const TensorType& tensor : op.inputs)
         exchange.sent_bytes += tensor.num_bytes() * 2 * (num_ranks - 1) / num_ranks;
       return exchange;
     }
     case OpKind::broadcast:
-      exchange = {.num_ranks = attributes_of<BroadcastAttributes>(op).num_ranks, .sent_bytes = 0, .num_rounds = 1};
       for (const TensorType& tensor : op.inputs) exchange.sent_bytes += tensor.num_bytes();
       return exchange;
     case OpKind::reduce_scatter: {
       const auto& attributes = attributes_of<RankPartsAttributes>(op);
-      exchange = {.num_ranks = attributes.num_ranks, .sent_bytes = 0, .num_rounds = 1};
       for (std::size_t i = 0; i < op.inputs.size(); ++i)  // all but the own parts
         exchange.sent_bytes +=
             (i < static_cast<std::size_t>(attributes.num_tensors) ? 1 : -1) * op.inputs[i].num_bytes();
       return exchange;
     }
     case OpKind::all_gather:
-      exchange = {.num_ranks = attributes_of<RankPartsAttributes>(op).num_ranks, .sent_bytes = 0, .num_rounds = 1};
-      for (const TensorType& part : op.inputs) exchange.sent_bytes += (exchange.num_ranks - 1) * part.num_bytes();
+      for (const TensorType& part : op.inputs) exchange.sent_bytes += (exchange.ranks.count - 1) * part.num_bytes();
+      return exchange;
+    case OpKind::send:
+      exchange.sent_bytes = op.inputs[0].num_bytes();
+      return exchange;
+    case OpKind::receive:
+      exchange.sent_bytes = op.outputs[0].num_bytes();
       return exchange;
     default:
       throw InternalError("internal error: of every op that communicates it is known what it sends");
   }
 }
 
-std::optional<LinkRate> slowest_link(std::int64_t num_ranks, const RankLinks& links) {
-  if (num_ranks < 2) return std::nullopt;
-  const std::int64_t each = ranks_of_whole_node(num_ranks, links), nodes = num_nodes(num_ranks, links);
-  if ((each > 1 && !links.within.is_known()) || (nodes > 1 && !links.between.is_known())) return std::nullopt;
-  if (nodes == 1) return links.within;
+std::optional<LinkRate> slowest_link(const RankGroup& ranks, const RankLinks& links) {
+  if (ranks.count < 2) return std::nullopt;
+  const Spread spread = spread_of(ranks, links);
+  if ((spread.most > 1 && !links.within.is_known()) || (spread.num_nodes > 1 && !links.between.is_known()))
+    return std::nullopt;
+  if (spread.num_nodes == 1) return links.within;
   LinkRate between = links.between;
-  between.bytes_per_second *= static_cast<double>(num_ranks - (nodes - 1) * each);
-  return each > 1 ? slower(between, links.within) : between;
+  between.bytes_per_second *= static_cast<double>(spread.least);
+  return spread.most > 1 ? slower(between, links.within) : between;
 }
 
 std::optional<double> exchange_seconds(const Exchange& exchange, const RankLinks& links) {
-  if (exchange.num_ranks < 2) return 0.0;
-  const std::optional<LinkRate> slowest = slowest_link(exchange.num_ranks, links);
+  if (exchange.ranks.count < 2) return 0.0;
+  const std::optional<LinkRate> slowest = slowest_link(exchange.ranks, links);
   if (!slowest) return std::nullopt;
-  const std::int64_t each = ranks_of_whole_node(exchange.num_ranks, links);
-  const auto nodes = static_cast<std::uint64_t>(num_nodes(exchange.num_ranks, links));
-  const auto halvings = static_cast<double>(std::bit_width(nodes - 1));
+  const Spread spread = spread_of(exchange.ranks, links);
+  const auto halvings = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(spread.num_nodes - 1)));
   const auto seconds_by = [&](double call, double within, double between, double slower) {
-    const double messages = static_cast<double>(each - 1) * within + halvings * between;
+    const double messages = static_cast<double>(spread.most - 1) * within + halvings * between;
     return call + exchange.num_rounds * messages +
            slower * static_cast<double>(exchange.sent_bytes) / slowest->bytes_per_second;
   };

@@ -59,18 +59,18 @@ RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_pe
 
 /// What an op of Role::communication does; of other ops nothing is sent.
 struct Exchange {
-  std::int64_t num_ranks = 1;
-  std::int64_t sent_bytes = 0;  ///< by a rank, which receives as many
+  RankGroup ranks{};
+  std::int64_t sent_bytes = 0;  ///< by a rank, which receives as many; between two stages by the one alone
   int num_rounds = 0;           ///< times that all wait for something of all others
 };
 Exchange exchange_of(const Op& op);
 
-/// Machines that so many ranks stand on.
-std::int64_t num_nodes(std::int64_t num_ranks, const RankLinks& links);
+/// Machines that some ranks stand on.
+std::int64_t num_nodes(const RankGroup& ranks, const RankLinks& links);
 
-/// The link that all wait for where so many ranks exchange something, of which a machine with several sends at the sum
+/// The link that all wait for where these ranks exchange something, of which a machine with several sends at the sum
 /// of their shares; nothing where one of those in use is not known, or there is one rank.
-std::optional<LinkRate> slowest_link(std::int64_t num_ranks, const RankLinks& links);
+std::optional<LinkRate> slowest_link(const RankGroup& ranks, const RankLinks& links);
 
 /// Seconds that an exchange takes; nothing where a link that it takes is not known.
 std::optional<double> exchange_seconds(const Exchange& exchange, const RankLinks& links);

@@ -143,7 +143,8 @@ class Simulation {
       const std::int64_t retries_before = num_retries();
       walk_step(step, false, [&] {
         walk_layout([&] {
-          for_each_step_routine(program_, schedule, shape, [&](const Routine& routine, bool) { walk(routine); });
+          for_each_step_routine(program_, schedule, shape,
+                                [&](const Routine& routine, std::int64_t) { walk(routine); });
         });
       });
       if (step == 1) plan_.first_step = plan_.steps.back().memory;

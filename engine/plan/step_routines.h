@@ -8,6 +8,7 @@
 
 #include "engine/errors.h"
 #include "engine/program/part_sums.h"
+#include "engine/program/pipeline/pipeline_steps.h"
 #include "engine/program/program.h"
 #include "engine/program/run_schedule.h"
 
@@ -27,25 +28,53 @@ inline const Routine& evaluation_of(const Program& program, std::int64_t batch_s
   return *found;
 }
 
-/// Calls `visit(routine, is_pass)` for each routine of a step, in the order in which the training loop runs them; a
-/// pass takes the reader's next batch.
+inline constexpr std::int64_t no_pass = -1;
+
+/// Calls `visit(routine, pass)` for each routine of a step, in the order in which the training loop runs them: with the
+/// pass that begins with it, which takes the reader's batch of that number, or no_pass. In a pipeline with the pass
+/// that it is of; one with fields takes the batch.
 template <typename Visit>
 void for_each_step_routine(const Program& program, const RunSchedule& schedule, const RunSchedule::Step& step,
                            Visit&& visit) {
+  if (program.pipeline) {
+    for (const PipelineSteps::Entry& entry : pipeline_step(program, step).entries)
+      visit(program.pipeline->routines[static_cast<std::size_t>(entry.routine)], std::int64_t{entry.pass});
+    visit(program.update, no_pass);
+    return;
+  }
   std::int64_t pass = 0;
   for_each_step_item(program, step.num_micro_batches, [&](const StepItem& item) {
-    if (item.is_pass())
-      visit(routine_of(micro_batch_of(program, schedule.own_of_pass(step, pass++).count), item), true);
-    else
-      visit(routine_of(program, item), false);
+    if (item.is_pass()) {
+      const Program::MicroBatch& micro_batch = micro_batch_of(program, schedule.own_of_pass(step, pass).count);
+      visit(routine_of(micro_batch, item), pass++);
+    } else {
+      visit(routine_of(program, item), no_pass);
+    }
   });
+}
+
+/// Whether training takes data: the inner stages of a pipeline do not.
+inline bool takes_batches(const Program& program) {
+  return !program.pipeline || std::any_of(program.pipeline->routines.begin(), program.pipeline->routines.end(),
+                                          [](const Routine& routine) { return !routine.fields.empty(); });
+}
+
+/// One that takes a batch of so many samples: its fields.
+inline const Routine& taking_routine(const Program& program, std::int64_t num_samples) {
+  if (!program.pipeline) return micro_batch_of(program, num_samples).first;
+  const std::vector<Routine>& routines = program.pipeline->routines;
+  const auto found = std::find_if(routines.begin(), routines.end(), [&](const Routine& routine) {
+    return routine.batch_size == num_samples && !routine.fields.empty();
+  });
+  require_internal(found != routines.end(), "every batch size has a routine");
+  return *found;
 }
 
 /// Calls `visit(routine, times)` for each routine of the run's first step, once each.
 template <typename Visit>
 void for_each_first_step_routine(const Program& program, const RunSchedule& schedule, Visit&& visit) {
   std::vector<std::pair<const Routine*, double>> routines;
-  for_each_step_routine(program, schedule, schedule.step(1), [&](const Routine& routine, bool) {
+  for_each_step_routine(program, schedule, schedule.step(1), [&](const Routine& routine, std::int64_t) {
     const auto known =
         std::find_if(routines.begin(), routines.end(), [&](const auto& counted) { return counted.first == &routine; });
     known != routines.end() ? ++known->second : routines.emplace_back(&routine, 1.0).second;

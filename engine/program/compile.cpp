@@ -1,5 +1,7 @@
 #include "engine/program/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -16,6 +18,8 @@
 #include "engine/program/mask_reads.h"
 #include "engine/program/offload.h"
 #include "engine/program/part_sums.h"
+#include "engine/program/pipeline/pipeline_steps.h"
+#include "engine/program/pipeline/split_backward.h"
 #include "engine/program/placement.h"
 #include "engine/program/precision.h"
 #include "engine/program/rank_sums.h"
@@ -34,23 +38,98 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-Graph make_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size, GraphMode mode,
-                 const DeviceModel& device, const PrecisionOptions& precision) {
+/// The forward pass of the whole model.
+Graph make_forward_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size,
+                         GraphMode mode, const PrecisionOptions& precision) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
   if (experiment.train.amp != Amp::off) apply_precision(graph, precision);
   fuse_relu_into_pooling(graph, experiment.memory.in_place);
   fuse_relu(graph);
+  return graph;
+}
+
+/// That of this rank's stage, where there is a pipeline, and what follows from it.
+Graph complete_graph(Graph graph, const Experiment& experiment, const DeviceModel& device) {
+  const GraphMode mode = graph.mode;
   if (mode == GraphMode::training) {
     differentiate(graph);
     read_masks_further_on(graph, experiment.memory.in_place);
   }
-  chunk_loss(graph, experiment.memory.chunked_loss);
+  const bool has_loss = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
+    return std::find(node.inputs.begin(), node.inputs.end(), graph.loss_statistics) != node.inputs.end();
+  });
+  if (has_loss) chunk_loss(graph, experiment.memory.chunked_loss);
   if (mode == GraphMode::training) fuse_loss_gradient(graph);
   if (mode == GraphMode::training) fuse_linear_gradients(graph, device.linear_fusions());
   fuse_sums_into_batchnorms(graph);
   if (mode == GraphMode::training) take_statistics_from_convolutions(graph, device);
   return graph;
 }
+
+Graph make_forward_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size,
+                         GraphMode mode) {
+  return make_forward_graph(experiment, data, batch_size, mode, precision_options(experiment));
+}
+
+Graph complete_evaluation(Graph forward, const Experiment& experiment, const DeviceModel& device) {
+  Graph graph = complete_graph(std::move(forward), experiment, device);
+  fuse_residuals(graph, experiment.memory.in_place);
+  place_concatenated(graph, experiment.memory.in_place);
+  return graph;
+}
+
+/// How the model is cut: Note [Pipelines] in pipeline/stage_graph.h. Without a pipeline graphs stay whole.
+class Stages {
+ public:
+  Stages(const Experiment& experiment, const DataDescription& data, const RunSchedule& schedule)
+      : ranks_(rank_layout(experiment.parallel)), is_on_(is_pipelined(experiment.parallel)) {
+    if (!is_on_) return;
+    // That of the rank whose micro-batches are largest.
+    const std::int64_t most =
+        part_of_batch(part_of_batch(schedule.batch_size(), ranks_.num_data, 0).count, schedule.parts().num_pieces, 0)
+            .count;
+    const Graph forward = make_forward_graph(experiment, data, most, GraphMode::training);
+    cut_ = cut_into_stages(forward, experiment.parallel);
+    if (num_stages() == 1) return;
+    messages_ = stage_messages(forward, cut_, num_stages());
+    parameter_stages_ = stages_of_parameters(forward, cut_, num_stages());
+    for (std::size_t p = 0; p < parameter_stages_.size(); ++p)
+      if (parameter_stages_[p].size() > 2)
+        throw ConfigError(fmt::format(
+            "{} is used by {} stages of the pipeline, and two at most add up their gradients: see parallel.cut",
+            forward.parameters[p].name, parameter_stages_[p].size()));
+  }
+
+  bool are_on() const { return is_on_; }
+  const StageCut& cut() const { return cut_; }
+  const std::vector<StageMessage>& messages() const { return messages_; }
+  const std::vector<std::vector<std::int32_t>>& parameter_stages() const { return parameter_stages_; }
+  PipelineShape shape(PipelineOrder order) const {
+    return {.num_stages = num_stages(), .num_chunks = cut_.num_chunks(), .num_micro_batches = 0, .order = order};
+  }
+
+  /// Whether this rank's stage reads a field of a forward pass.
+  bool reads(const Graph& forward, ValueId field) const {
+    return !is_on_ || std::any_of(forward.nodes.begin(), forward.nodes.end(), [&](const GraphNode& node) {
+      return cut_.chunk_of(node.layer) % num_stages() == ranks_.stage() &&
+             std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](ValueId input) { return root_of(forward, input) == root_of(forward, field); });
+    });
+  }
+  /// Leaves this rank's stage in a forward pass.
+  void keep_own(Graph& forward) const {
+    if (is_on_) keep_stage(forward, cut_, stage_messages(forward, cut_, num_stages()), ranks_);
+  }
+
+ private:
+  std::int32_t num_stages() const { return static_cast<std::int32_t>(ranks_.num_stages); }
+
+  const RankLayout ranks_;
+  const bool is_on_;
+  StageCut cut_;
+  std::vector<StageMessage> messages_;
+  std::vector<std::vector<std::int32_t>> parameter_stages_;  ///< as Program has them
+};
 
 /// Takes over what all graphs have alike, and lays out the persistent buffers.
 void adopt_model(Program& program, Scheduler& scheduler, const Experiment& experiment, const Graph& graph) {
@@ -64,21 +143,18 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
     return buffer;
   };
   const Sharding sharding(experiment);
-  const auto add_weight = [&](std::string name, const Value& value, bool is_cut) {
-    if (!is_cut) return add_persistent(std::move(name), value);
-    return add_part(program, scheduler, std::move(name), value.layer, value.category, value.type,
-                    value.type.num_elements());
-  };
   bool trains = false;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const Parameter& parameter = program.parameters[p];
     const ValueId copy_value = graph.parameter_copies[p];
-    program.parameter_buffers.push_back(add_weight(parameter.name, graph.values[graph.parameter_values[p]],
-                                                   sharding.cuts_weight(parameter, copy_value >= 0)));
+    const Value& value = graph.values[graph.parameter_values[p]];
+    program.parameter_buffers.push_back(add_kept(program, scheduler, p, parameter.name, value.category, value.type,
+                                                 sharding.cuts_weight(parameter, copy_value >= 0)));
     BufferId copy = -1;
-    if (copy_value >= 0) {
+    if (copy_value >= 0 && program.holds(p)) {
       const Value& info = graph.values[copy_value];
-      copy = add_weight(graph.layers[info.layer].path + "." + info.role, info, sharding.cuts_copy(parameter));
+      copy = add_kept(program, scheduler, p, graph.layers[info.layer].path + "." + info.role, info.category, info.type,
+                      sharding.cuts_copy(parameter));
     }
     program.copy_buffers.push_back(copy);
     trains = trains || parameter.trainable;
@@ -113,7 +189,8 @@ class SharedOrder {
   SharedOrder(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
               RecomputeOptions options) {
     Experiment of_first = experiment;
-    of_first.parallel.rank = 0;
+    const RankLayout ranks = rank_layout(experiment.parallel);
+    of_first.parallel.rank = ranks.data_group().first;  // with the largest part of each batch
     const TrainingGraph training = make_training_graph(of_first, data, device);
     options.persistent_bytes = training.persistent_bytes;
     const RunSchedule schedule(of_first, data);
@@ -159,10 +236,8 @@ BufferId add_staging(Program& program, Scheduler& scheduler, const Graph& graph,
 
 Graph make_evaluation_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size,
                             const DeviceModel& device, const PrecisionOptions& precision) {
-  Graph graph = make_graph(experiment, data, batch_size, GraphMode::evaluation, device, precision);
-  fuse_residuals(graph, experiment.memory.in_place);
-  place_concatenated(graph, experiment.memory.in_place);
-  return graph;
+  return complete_evaluation(make_forward_graph(experiment, data, batch_size, GraphMode::evaluation, precision),
+                             experiment, device);
 }
 
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
@@ -180,32 +255,32 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   const RunSchedule schedule(experiment, data);
   Program program;
   program.load.name = "load";
-  program.num_ranks = schedule.num_ranks();
-  program.rank = schedule.rank();
+  program.ranks = rank_layout(experiment.parallel);
   Scheduler scheduler(program, device, experiment.memory.in_place);
   scheduler.set_gradient_sums(gradient_sums(experiment, schedule));
   RecomputeOptions recompute{.checkpointing = &experiment.train.checkpointing,
                              .cheap = experiment.memory.recompute_cheap,
                              .in_place = experiment.memory.in_place,
-                             .accumulates = schedule.accumulates(),
+                             .accumulates = schedule.accumulates() || is_pipelined(experiment.parallel),
                              .updates_in_backward = experiment.memory.update == UpdatePlace::in_backward,
                              .fronts = fronts};
 
   std::optional<SharedOrder> shared_order;
   recompute.gathers_weights = Sharding(experiment).gathers_weights();
-  const bool shares_norms = experiment.parallel.sync_batchnorm && schedule.num_ranks() > 1;
+  const bool shares_norms = experiment.parallel.sync_batchnorm && experiment.parallel.data > 1;
   if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
-  const std::vector<std::int64_t> batch_sizes =
-      schedule.pass_sizes(std::array{schedule.batch_size(), schedule.odd_batch_size()});
-  for (const std::int64_t batch_size : batch_sizes) {
-    if (batch_size == 0) break;
-    Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
+  const Stages stages(experiment, data, schedule);
+  program.parameter_stages = stages.parameter_stages();
+  /// A micro-batch of so many samples, after all passes.
+  const auto training_graph = [&](std::int64_t batch_size) {
+    Graph graph = make_forward_graph(experiment, data, batch_size, GraphMode::training);
     if (program.layers.empty()) {
       check_shared_norms(graph, schedule.odd_batch_size());
       adopt_model(program, scheduler, experiment, graph);
       if (device.copies_ahead())
         for (const ValueId field : graph.fields())
-          program.staged_fields.push_back(add_staging(program, scheduler, graph, field, schedule));
+          program.staged_fields.push_back(
+              stages.reads(graph, field) ? add_staging(program, scheduler, graph, field, schedule) : -1);
       add_part_statistics(program, scheduler, schedule);
       recompute.persistent_bytes = persistent_bytes(program);
       if (recompute.updates_in_backward) {
@@ -214,6 +289,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
         });
       }
     }
+    stages.keep_own(graph);
+    graph = complete_graph(std::move(graph), experiment, device);
     if (shared_order)
       shared_order->apply(graph);
     else
@@ -221,6 +298,24 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     fuse_residuals(graph, experiment.memory.in_place);
     place_concatenated(graph, experiment.memory.in_place);
     apply_offload(graph, {.patterns = experiment.memory.offload, .location = experiment.memory.offload_location});
+    return graph;
+  };
+  std::vector<std::int64_t> batch_sizes =
+      schedule.pass_sizes(std::array{schedule.batch_size(), schedule.odd_batch_size()});
+  if (stages.are_on()) {
+    const PipelineShape shape = stages.shape(experiment.parallel.schedule);
+    add_pipeline_steps(program, scheduler, schedule, shape, stages.cut(), stages.messages(),
+                       experiment.parallel.overlap, [&](std::int64_t batch_size) {
+                         StageNodes nodes{training_graph(batch_size)};
+                         if (shape.splits_backward()) nodes.num_deferred = defer_weight_gradients(nodes.graph);
+                         return nodes;
+                       });
+    batch_sizes.clear();
+    if (!goes_on(program)) return std::nullopt;
+  }
+  for (const std::int64_t batch_size : batch_sizes) {
+    if (batch_size == 0) break;
+    Graph graph = training_graph(batch_size);
     const char* const other_size = schedule.is_cut_into_parts() ? ", smaller part" : ", odd last batch";
     const std::string suffix = batch_size == batch_sizes.front() ? "" : other_size;
     Program::MicroBatch micro_batch;
@@ -235,15 +330,20 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     program.micro_batches.push_back(std::move(micro_batch));
     if (program.micro_batches.size() == 1 && !goes_on(program)) return std::nullopt;
   }
-  if (batch_sizes.back() == 0)
+  if (!batch_sizes.empty() && batch_sizes.back() == 0)
     program.micro_batches.push_back(schedule_empty_micro_batch(program, scheduler, schedule));
   add_part_sums(program, scheduler, schedule);
   program.update = schedule_update(program, scheduler, experiment);
 
+  const auto evaluation_graph = [&](std::int64_t batch_size) {
+    Graph graph = make_forward_graph(experiment, data, batch_size, GraphMode::evaluation);
+    stages.keep_own(graph);
+    return complete_evaluation(std::move(graph), experiment, device);
+  };
   const std::int64_t whole_eval = schedule.num_whole_eval_batches() > 0 ? schedule.eval_batch_size() : 0;
   for (const std::int64_t batch_size : schedule.pass_sizes(std::array{whole_eval, schedule.odd_eval_batch_size()})) {
     if (batch_size == 0) break;
-    const Graph graph = make_evaluation_graph(experiment, data, batch_size, device, precision_options(experiment));
+    const Graph graph = evaluation_graph(batch_size);
     const bool is_whole = batch_size == schedule.own_eval_batch_size();
     program.evaluations.push_back(
         scheduler.schedule_evaluation(graph, is_whole ? "evaluate" : "evaluate, odd last batch"));
@@ -253,13 +353,13 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
     if (!program.evaluations.empty()) {
       with_samples = program.evaluations.front();
     } else {
-      const Graph graph = make_evaluation_graph(experiment, data, 1, device, precision_options(experiment));
+      const Graph graph = evaluation_graph(1);
       with_samples = scheduler.schedule_evaluation(graph, "");
     }
     Routine routine = schedule_without_samples(program, scheduler, with_samples, "evaluate, without samples");
     if (!routine.instructions.empty()) program.evaluations.push_back(std::move(routine));
   }
-  program.share_statistics = schedule_shared_statistics(program, scheduler, schedule.num_ranks());
+  program.share_statistics = schedule_shared_statistics(program, scheduler);
   if (schedule.evaluates()) program.agree_evaluation = schedule_agreement(program, scheduler);
   if (experiment.memory.allocator == AllocatorKind::planned) {
     if (experiment.memory.places.batch_size > 0)
@@ -272,14 +372,16 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 
 TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device) {
-  const std::int64_t batch_size = RunSchedule(experiment, data).own_batch_size();
-  Graph graph = make_graph(experiment, data, batch_size, GraphMode::training, device, precision_options(experiment));
+  const RunSchedule schedule(experiment, data);
+  const Stages stages(experiment, data, schedule);
+  Graph graph = make_forward_graph(experiment, data, schedule.own_batch_size(), GraphMode::training);
   Program program;
-  program.num_ranks = experiment.parallel.data;
-  program.rank = experiment.parallel.rank;
+  program.ranks = rank_layout(experiment.parallel);
+  program.parameter_stages = stages.parameter_stages();
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);
-  return {std::move(graph), persistent_bytes(program)};
+  stages.keep_own(graph);
+  return {complete_graph(std::move(graph), experiment, device), persistent_bytes(program)};
 }
 
 std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers) {

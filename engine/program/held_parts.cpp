@@ -12,8 +12,15 @@ struct ByteRange {
   std::int64_t begin = 0, count = 0;
 };
 
-std::vector<ByteRange> held_ranges(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank) {
-  const ElementRange range = rank_part(part.num_elements, num_ranks, rank);
+ElementRange held_elements(const TensorPart& part, const RankLayout& ranks) {
+  if (!part.stages.empty() && std::find(part.stages.begin(), part.stages.end(), ranks.stage()) == part.stages.end())
+    return {};
+  if (!part.is_cut) return {0, part.num_elements};
+  return rank_part(part.num_elements, ranks.num_data, ranks.data_place());
+}
+
+std::vector<ByteRange> held_ranges(const TensorPart& part, const RankLayout& ranks) {
+  const ElementRange range = held_elements(part, ranks);
   if (range.count == 0) return {};
   if (part.whole.dtype != DType::u8) {
     const auto size = static_cast<std::int64_t>(size_of(part.whole.dtype));
@@ -26,11 +33,11 @@ std::vector<ByteRange> held_ranges(const TensorPart& part, std::int64_t num_rank
 
 }  // namespace
 
-std::vector<HeldRange> held_of(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank, std::int64_t offset,
+std::vector<HeldRange> held_of(const TensorPart& part, const RankLayout& ranks, std::int64_t offset,
                                std::int64_t num_bytes) {
   std::vector<HeldRange> held;
   std::int64_t before = 0;  // in the buffer
-  for (const ByteRange& range : held_ranges(part, num_ranks, rank)) {
+  for (const ByteRange& range : held_ranges(part, ranks)) {
     const std::int64_t begin = std::max(offset, range.begin);
     const std::int64_t end = std::min(offset + num_bytes, range.begin + range.count);
     if (begin < end) held.push_back({begin, before + begin - range.begin, end - begin});
@@ -39,8 +46,14 @@ std::vector<HeldRange> held_of(const TensorPart& part, std::int64_t num_ranks, s
   return held;
 }
 
-TensorType part_type(const TensorPart& part, std::int64_t num_ranks, std::int64_t rank) {
-  const ElementRange range = rank_part(part.num_elements, num_ranks, rank);
+bool gives_part(const TensorPart& part, const RankLayout& ranks) {
+  if (!part.stages.empty() && ranks.stage() != part.stages.front()) return false;
+  return (part.is_cut || ranks.data_place() == 0) && ranks.tensor_place() == 0;
+}
+
+TensorType part_type(const TensorPart& part, const RankLayout& ranks) {
+  const ElementRange range = held_elements(part, ranks);
+  if (!part.is_cut && range.count > 0) return part.whole;
   if (part.whole.dtype == DType::u8 && range.count > 0) return moment_type(range.count);
   return {part.whole.dtype, {range.count}};
 }

@@ -48,9 +48,9 @@ BufferId keep_by_part(Program& program, Scheduler& scheduler, BufferId sums, con
 void append_sum_of_parts(Program& program, Scheduler& scheduler, Routine& routine, BufferId sums, BufferId kept,
                          Phase phase) {
   const auto append_sum_over_ranks = [&](BufferId buffer) {
-    if (program.num_ranks == 1) return;
+    if (program.ranks.num_ranks() == 1) return;
     const TensorType type = program.buffers[buffer].type;
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {buffer}, {}, no_layer, phase);
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.ranks.all()), {buffer}, {}, no_layer, phase);
   };
   if (kept < 0) return append_sum_over_ranks(sums);
   // Ranks stand at the leaves of the tree where parts alternate between them, and else at its root.
@@ -82,7 +82,7 @@ Routine schedule_rank_sum(Program& program, Scheduler& scheduler, std::string na
   std::vector<BufferId> gradients;
   for (const BufferId gradient : scheduler.gradients_at(place).wholes)
     if (gradient >= 0) gradients.push_back(gradient);
-  append_gradient_sums(program, scheduler, program.num_ranks, routine, gradients);
+  append_gradient_sums(program, scheduler, routine, gradients);
   return routine;
 }
 
@@ -171,7 +171,7 @@ void add_part_sums(Program& program, Scheduler& scheduler, const RunSchedule& sc
   if (num_depths > 0)
     sums.merge_further = schedule_merge(program, scheduler, "add up parts of a further micro-batch", 1, further);
   sums.add_further = schedule_merge(program, scheduler, "add a further micro-batch", further, 0);
-  sums.sums_over_ranks = program.num_ranks > 1 && !scheduler.shares_gradients();
+  sums.sums_over_ranks = program.ranks.num_data > 1 && !scheduler.shares_gradients();
   if (!sums.sums_over_ranks) return;
   sums.sum_first = schedule_rank_sum(program, scheduler, "sum over ranks", 0);
   sums.sum_further = schedule_rank_sum(program, scheduler, "sum of a further micro-batch over ranks", further);

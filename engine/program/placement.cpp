@@ -45,7 +45,22 @@ std::vector<Stretch> stretches_of(const Program& program) {
     between_steps.push_back(of_step(micro_batch.first));
     if (!micro_batch.next.instructions.empty()) of_step(micro_batch.next, true);
   }
+  std::vector<std::size_t> ends_of_pipeline;
+  if (program.pipeline) {
+    // Each entry by itself: what is live depends on those before it.
+    for (const PipelineSteps::Step& step : program.pipeline->steps) {
+      for (std::size_t i = 0; i < step.entries.size(); ++i) {
+        const std::size_t entry = add(program.pipeline->routines[static_cast<std::size_t>(step.entries[i].routine)]);
+        if (i == 0)
+          between_steps.push_back(entry);
+        else
+          stretches[entry - 1].followers = {entry};
+      }
+      ends_of_pipeline.push_back(stretches.size() - 1);
+    }
+  }
   const std::size_t update = of_step(program.update);
+  for (const std::size_t end : ends_of_pipeline) stretches[end].followers = {update};
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
   if (!program.agree_evaluation.instructions.empty()) between_steps.push_back(add(program.agree_evaluation));
   if (program.generation) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +15,10 @@ using BufferId = std::int32_t;
 
 /// A tensor of which each rank holds a part: Note [Parts of tensors] in engine/ops/rank_parts.h.
 struct TensorPart {
-  TensorType whole;               ///< u8: an 8-bit moment
-  std::int64_t num_elements = 0;  ///< of the parameter
+  TensorType whole;                    ///< u8: an 8-bit moment
+  std::int64_t num_elements = 0;       ///< of the parameter
+  bool is_cut = true;                  ///< ranks that share a batch have parts of it; else each of them has all of it
+  std::vector<std::int32_t> stages{};  ///< of the pipeline, whose ranks alone have any of it; empty: all
 };
 
 /// A named, sized piece of device memory.
@@ -53,7 +56,7 @@ struct Routine {
   std::int64_t batch_size = 0;  ///< 0: none
   std::vector<Instruction> instructions;
   /// Where the host's data goes, after their allocate and before the first run: Note [Fields of a batch] in
-  /// engine/graph/data_description.h. Empty: it takes no data.
+  /// engine/graph/data_description.h; -1: it takes nothing of a field. Empty: it takes no data.
   std::vector<BufferId> fields;
   std::size_t num_inputs = 0;  ///< of the fields, the first of them: what the model reads
 };
@@ -108,6 +111,22 @@ struct PartSums {
   Routine sum_first, sum_further;
 };
 
+/// The steps of a pipeline: Note [Segments] in pipeline/pipeline_steps.h.
+struct PipelineSteps {
+  /// A routine of a step, of a micro-batch (part of a batch) of it.
+  struct Entry {
+    std::int32_t routine = 0, pass = 0;
+  };
+  /// Of all steps of as many micro-batches, of which the last is of the odd batch or not.
+  struct Step {
+    std::int64_t num_batches = 0;
+    bool last_is_odd = false;
+    std::vector<Entry> entries;
+  };
+  std::vector<Routine> routines;
+  std::vector<Step> steps;
+};
+
 /// Shared by training, prediction and diagnosis: the only list of what is held when.
 /// Persistent buffers (parameters, optimizer state, loss statistics, staging) are allocated by `load` and never
 /// released. Gradients are allocated by the first micro-batch of a step and released by `update`.
@@ -124,7 +143,10 @@ struct Program {
   std::vector<BufferId> average_buffers;
   std::vector<LossPart> loss_parts;            ///< as Graph::loss_parts
   std::vector<FrozenNetwork> frozen_networks;  ///< as Graph::frozen_networks
-  std::int64_t num_ranks = 1, rank = 0;        ///< that have parts of tensors
+  RankLayout ranks;
+  /// By parameter: the stages of the pipeline that hold it (Note [Pipelines] in pipeline/stage_graph.h); empty: there
+  /// is no pipeline.
+  std::vector<std::vector<std::int32_t>> parameter_stages;
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
@@ -146,7 +168,8 @@ struct Program {
     Routine next;                 ///< adds to them; empty where the experiment never accumulates
     std::vector<Routine> others;  ///< of parts behind the first, by depth − 1: Note [Sums of parts] in part_sums.h
   };
-  std::vector<MicroBatch> micro_batches;
+  std::vector<MicroBatch> micro_batches;  ///< of a pipeline: none
+  std::optional<PipelineSteps> pipeline;
   PartSums part_sums;
   Routine update;
   /// For each size of an evaluated batch, or part of one.
@@ -163,6 +186,12 @@ struct Program {
 
   std::optional<Placement> placement;  ///< for memory.allocator: planned
 
+  /// Whether this rank holds a parameter, or its part of it.
+  bool holds(std::size_t parameter) const {
+    if (parameter_stages.empty()) return true;
+    const std::vector<std::int32_t>& stages = parameter_stages[parameter];
+    return std::find(stages.begin(), stages.end(), ranks.stage()) != stages.end();
+  }
   /// What holds a parameter of the model as it is evaluated: the average, where there is one.
   BufferId model_buffer(std::size_t parameter) const {
     const BufferId average = average_buffers.empty() ? -1 : average_buffers[parameter];
@@ -171,6 +200,9 @@ struct Program {
   /// "fc1 (linear)", or "optimizer" for no layer.
   std::string layer_label(LayerId layer) const;
 };
+
+/// Whether ranks that share a batch have parts of what it holds.
+inline bool is_cut(const Buffer& buffer) { return buffer.part && buffer.part->is_cut; }
 
 /// The tensor that a buffer holds, or holds a part of.
 inline const TensorType& whole_type(const Buffer& buffer) { return buffer.part ? buffer.part->whole : buffer.type; }

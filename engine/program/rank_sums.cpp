@@ -10,10 +10,10 @@
 namespace trainer {
 namespace {
 
-void append_sum(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
-                std::vector<BufferId> buffers, Phase phase) {
+void append_sum(Program& program, Scheduler& scheduler, Routine& routine, std::vector<BufferId> buffers, Phase phase) {
   const std::vector<TensorType> types = types_of(program, buffers);
-  scheduler.append_call(routine, all_reduce_op(types, num_ranks), std::move(buffers), {}, no_layer, phase);
+  scheduler.append_call(routine, all_reduce_op(types, program.ranks.data_group()), std::move(buffers), {}, no_layer,
+                        phase);
 }
 
 std::map<DType, std::vector<BufferId>> by_type(const Program& program, std::span<const BufferId> buffers) {
@@ -26,7 +26,7 @@ void append_zero_gradients(Program& program, Scheduler& scheduler, Routine& rout
                            const Scheduler::Gradients& gradients) {
   std::vector<BufferId> filled;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    if (!program.parameters[p].trainable || gradients.are_summed[p] != 0) continue;
+    if (!program.parameters[p].trainable || !program.holds(p) || gradients.are_summed[p] != 0) continue;
     filled.push_back(gradients.wholes[p]);
     routine.instructions.push_back(
         {Instruction::Kind::allocate, filled.back(), program.parameters[p].layer, Phase::backward});
@@ -56,8 +56,8 @@ std::int64_t bucket_bytes(const ParallelConfig& parallel) {
 
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule) {
   const Sharding sharding(experiment);
-  const bool overlaps = experiment.parallel.overlap && schedule.num_ranks() > 1;
-  const bool happens_once = !schedule.accumulates() && !schedule.is_cut_into_parts();
+  const bool overlaps = experiment.parallel.overlap && experiment.parallel.data > 1;
+  const bool happens_once = !schedule.accumulates() && schedule.parts().num_own == 1;
   return {.in_backward = sharding.cuts_gradients() || (overlaps && happens_once),
           .keeps_wholes = !sharding.cuts_gradients(),
           .has_parts = sharding.is_on(),
@@ -66,11 +66,11 @@ Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSch
           .starts = overlaps};
 }
 
-void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
+void append_gradient_sums(Program& program, Scheduler& scheduler, Routine& routine,
                           std::span<const BufferId> gradients) {
-  if (num_ranks == 1 || gradients.empty()) return;
+  if (program.ranks.num_data == 1 || gradients.empty()) return;
   for (auto& [type, buffers] : by_type(program, gradients))
-    append_sum(program, scheduler, num_ranks, routine, std::move(buffers), Phase::update);
+    append_sum(program, scheduler, routine, std::move(buffers), Phase::update);
 }
 
 Routine schedule_agreement(Program& program, Scheduler& scheduler) {
@@ -81,19 +81,29 @@ Routine schedule_agreement(Program& program, Scheduler& scheduler) {
   return routine;
 }
 
-Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks) {
+Routine schedule_shared_statistics(Program& program, Scheduler& scheduler) {
   Routine routine;
   routine.name = "running statistics of rank 0";
-  if (num_ranks == 1) return routine;
+  if (program.ranks.num_data == 1) return routine;
   std::vector<BufferId> buffers;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
-    if (program.parameters[p].is_weight || program.parameters[p].is_frozen()) continue;
+    if (program.parameters[p].is_weight || program.parameters[p].is_frozen() || !program.holds(p)) continue;
     buffers.push_back(program.parameter_buffers[p]);
     if (const BufferId average = program.average_buffers[p]; average >= 0) buffers.push_back(average);
   }
   if (buffers.empty()) return routine;
   const std::vector<TensorType> types = types_of(program, buffers);
-  scheduler.append_call(routine, broadcast_op(types, num_ranks), std::move(buffers), {}, no_layer, Phase::eval);
+  scheduler.append_call(routine, broadcast_op(types, program.ranks.data_group()), std::move(buffers), {}, no_layer,
+                        Phase::eval);
+  return routine;
+}
+
+Routine schedule_step_without_samples(Program& program, Scheduler& scheduler) {
+  Routine routine;
+  routine.name = "train, without samples";
+  scheduler.append_start_of_statistics(routine, static_cast<int>(program.loss_parts.size()),
+                                       program.buffers[program.loss_statistics].layer, Phase::forward);
+  append_zero_gradients(program, scheduler, routine, scheduler.gradients_at(0));
   return routine;
 }
 

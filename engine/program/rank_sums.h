@@ -31,11 +31,13 @@ std::int64_t bucket_bytes(const ParallelConfig& parallel);
 /// Where a run's gradients are added up.
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule);
 /// Sums of gradients over ranks; nothing where there is one.
-void append_gradient_sums(Program& program, Scheduler& scheduler, std::int64_t num_ranks, Routine& routine,
+void append_gradient_sums(Program& program, Scheduler& scheduler, Routine& routine,
                           std::span<const BufferId> gradients);
 /// Program::agree_evaluation and Program::share_statistics.
 Routine schedule_agreement(Program& program, Scheduler& scheduler);
-Routine schedule_shared_statistics(Program& program, Scheduler& scheduler, std::int64_t num_ranks);
+Routine schedule_shared_statistics(Program& program, Scheduler& scheduler);
+/// What a rank without a sample in a step of a pipeline does instead of it. The scheduler knows the gradients' buffers.
+Routine schedule_step_without_samples(Program& program, Scheduler& scheduler);
 /// The routines of a micro-batch of which this rank has no sample. The scheduler knows the gradients' buffers.
 Program::MicroBatch schedule_empty_micro_batch(Program& program, Scheduler& scheduler, const RunSchedule& schedule);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/config/diagnostic.h"
+#include "engine/config/fields/enum_choices.h"
 #include "engine/graph/metrics.h"
 
 namespace trainer {
@@ -27,6 +28,16 @@ void check_run(const Experiment& experiment, const DataDescription& data) {
   if (experiment.parallel.deterministic && shared < experiment.parallel.parts)
     throw ConfigError(fmt::format("a batch is cut into {} parts, and it has {}: lower parallel.parts",
                                   experiment.parallel.parts, samples));
+  if (const ParallelConfig& parallel = experiment.parallel;
+      is_pipelined(parallel) && parallel.data > 1 && parallel.shard >= Shard::gradients) {
+    const RunSchedule schedule(experiment, data);
+    for (const std::int64_t samples_of_batch : {schedule.batch_size(), schedule.odd_batch_size()})
+      if (samples_of_batch > 0 && samples_of_batch / parallel.data < schedule.parts().num_pieces)
+        throw ConfigError(fmt::format(
+            "with parallel.shard: {} each of {} ranks needs a sample in each of {} micro-batches, and a batch has {}: "
+            "lower parallel.micro_batches, set data.drop_last: true, or parallel.shard: optimizer",
+            shard_choices().name_of(parallel.shard), parallel.data, schedule.parts().num_pieces, samples_of_batch));
+  }
   if (experiment.data.drop_last && batch_size > data.num_train) {
     throw located_error(experiment.data.drop_last_location,
                         fmt::format("'data.drop_last' leaves nothing to train on: {} training samples do not fill a "

@@ -8,13 +8,15 @@
 namespace trainer {
 
 BatchParts parts_of(const ParallelConfig& parallel) {
-  const std::int64_t num_ranks = parallel.data, rank = parallel.rank;
-  if (!parallel.deterministic) return {.num_parts = num_ranks, .first = rank};
-  const std::int64_t num_own = parallel.parts / num_ranks;
+  const std::int64_t num_data = parallel.data, place = rank_layout(parallel).data_place();
+  const std::int64_t num_pieces = num_micro_batches(parallel);
+  if (!parallel.deterministic)
+    return {.num_parts = num_data, .num_own = num_pieces, .first = place, .num_pieces = num_pieces};
+  const std::int64_t num_own = parallel.parts / num_data;
   // See Note [Sums of parts].
   if (parallel.shard >= Shard::gradients)
-    return {.num_parts = parallel.parts, .num_own = num_own, .first = rank, .stride = num_ranks};
-  return {.num_parts = parallel.parts, .num_own = num_own, .first = rank * num_own};
+    return {.num_parts = parallel.parts, .num_own = num_own, .first = place, .stride = num_data};
+  return {.num_parts = parallel.parts, .num_own = num_own, .first = place * num_own};
 }
 
 RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& data) {
@@ -25,7 +27,8 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
   batch_size_ = std::min(train.batch_size.number().value_or(data.num_train), data.num_train);
   const std::int64_t num_whole = data.num_train / batch_size_;
   odd_batch_size_ = experiment.data.drop_last ? 0 : data.num_train % batch_size_;
-  require_internal(experiment.parallel.rank < experiment.parallel.data, "a rank is one of those that there are");
+  require_internal(experiment.parallel.rank < total_ranks(experiment.parallel),
+                   "a rank is one of those that there are");
   batches_per_epoch_ = num_whole + (odd_batch_size_ > 0 ? 1 : 0);
   accumulation_steps_ = std::min(train.accumulation_steps, batches_per_epoch_);
   accumulates_ = accumulation_steps_ > 1;
@@ -39,8 +42,6 @@ RunSchedule::RunSchedule(const Experiment& experiment, const DataDescription& da
     odd_eval_batch_size_ = data.num_validation % eval_batch_size_;
   }
   eval_every_ = train.eval_every;
-  num_ranks_ = experiment.parallel.data;
-  rank_ = experiment.parallel.rank;
   parts_ = parts_of(experiment.parallel);
   is_cut_ = experiment.parallel.deterministic;
   average_ = experiment.average;

@@ -86,15 +86,12 @@ class RunSchedule {
     const bool is_odd = step.last_is_odd && micro_batch_of(pass) + 1 == step.num_micro_batches;
     return parts_.own(is_odd ? odd_batch_size_ : batch_size_, part_of(pass));
   }
-  std::int64_t num_ranks() const { return num_ranks_; }
-  std::int64_t rank() const { return rank_; }
 
  private:
   std::int64_t batch_size_ = 0, odd_batch_size_ = 0, batches_per_epoch_ = 0, steps_per_epoch_ = 0, total_steps_ = 0;
   std::int64_t eval_batch_size_ = 0, odd_eval_batch_size_ = 0, num_whole_eval_batches_ = 0;
   std::int64_t accumulation_steps_ = 1, eval_every_ = 0;
   bool accumulates_ = false;
-  std::int64_t num_ranks_ = 1, rank_ = 0;
   BatchParts parts_;
   bool is_cut_ = false;
   AverageConfig average_;

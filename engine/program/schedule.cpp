@@ -34,23 +34,25 @@ class RoutineSchedule {
     bind_given();
     find_last_uses();
     if (keeps_prediction_) last_use_[root(graph_.prediction)] = forever;
-    const Phase first_phase = graph_.mode == GraphMode::training ? Phase::forward : Phase::eval;
-    routine_.num_inputs = graph_.inputs.size();
-    for (const ValueId field : graph_.fields()) {
-      allocate(field, first_phase);
-      routine_.fields.push_back(buffer_of(field));
-    }
+    if (segments_ == nullptr) allocate_fields();
     find_parameter_gradients();
     if (scheduler_.append_update()) find_update_points();
     if (sums_gradients) find_buckets();
     if (graph_.mode == GraphMode::training && pass.starts_statistics) {
       scheduler_.append_start_of_statistics(routine_, static_cast<int>(graph_.loss_parts.size()),
-                                            graph_.values[graph_.loss_statistics].layer, first_phase);
+                                            graph_.values[graph_.loss_statistics].layer, first_phase());
     }
 
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const GraphNode& node = graph_.nodes[n];
       const Phase phase = graph_.mode == GraphMode::training ? node.phase : Phase::eval;
+      if (segments_ != nullptr) {
+        begin_segment(n);
+        if (marks_.back().segment.exchanges()) {
+          exchange(node, n, phase, parameter_gradients);
+          continue;
+        }
+      }
       if (adds_gradients && add_at_once(node, parameter_gradients, phase)) {
         release_dead(node, n, phase);
         continue;
@@ -71,6 +73,26 @@ class RoutineSchedule {
     if (!graph_.nodes.empty()) started_.finish_all(no_layer, last_phase());
   }
 
+  /// To be told where the routine may be cut: Scheduler::schedule_segments.
+  void note_segments(const Scheduler::SegmentOptions& options) { segments_ = &options; }
+  /// Cuts the routine there.
+  std::vector<Scheduler::Segment> take_segments() {
+    std::vector<Scheduler::Segment> segments;
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+      const std::size_t begin = i == 0 ? 0 : marks_[i].begin;
+      const std::size_t end = i + 1 < marks_.size() ? marks_[i + 1].begin : routine_.instructions.size();
+      Scheduler::Segment& segment = segments.emplace_back(std::move(marks_[i].segment));
+      segment.routine.name = routine_.name;
+      segment.routine.batch_size = routine_.batch_size;
+      segment.routine.instructions.assign(routine_.instructions.begin() + static_cast<std::ptrdiff_t>(begin),
+                                          routine_.instructions.begin() + static_cast<std::ptrdiff_t>(end));
+      if (i != fields_mark_) continue;
+      segment.routine.fields = routine_.fields;
+      segment.routine.num_inputs = routine_.num_inputs;
+    }
+    return segments;
+  }
+
   /// The prediction outlives the routine; the buffer that has it is known once it has been scheduled.
   void keep_prediction() { keeps_prediction_ = true; }
   BufferId prediction() const { return buffer_of(graph_.prediction); }
@@ -78,13 +100,75 @@ class RoutineSchedule {
  private:
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
 
+  Phase first_phase() const { return graph_.mode == GraphMode::training ? Phase::forward : Phase::eval; }
   Phase last_phase() const { return graph_.mode == GraphMode::training ? Phase::backward : Phase::eval; }
 
-  ValueId root(ValueId value) const {
-    while (graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
-    return value;
-  }
+  ValueId root(ValueId value) const { return root_of(graph_, value); }
   BufferId buffer_of(ValueId value) const { return buffers_[root(value)]; }
+
+  /// Those that the stage of a pipeline reads, or all.
+  void allocate_fields() {
+    routine_.num_inputs = graph_.inputs.size();
+    for (const ValueId field : graph_.fields()) {
+      const bool is_read = program_.parameter_stages.empty() || last_use_[root(field)] >= 0;
+      if (is_read) allocate(field, first_phase());
+      routine_.fields.push_back(is_read ? buffer_of(field) : -1);
+    }
+  }
+
+  struct Mark {
+    std::size_t begin = 0;  ///< in the instructions
+    Scheduler::Segment segment;
+  };
+
+  void mark(Scheduler::Segment::Kind kind, std::int32_t place, bool is_gradient = false) {
+    const bool is_same = !marks_.empty() && marks_.back().segment.kind == kind &&
+                         marks_.back().segment.place == place && marks_.back().segment.is_gradient == is_gradient;
+    if (!is_same) marks_.push_back({routine_.instructions.size(), {kind, place, is_gradient, {}}});
+  }
+
+  void begin_segment(std::size_t n) {
+    using SegmentKind = Scheduler::Segment::Kind;
+    const GraphNode& node = graph_.nodes[n];
+    if (is_message(node))
+      return mark(SegmentKind::exchange, attributes_of<PeerAttributes>(node.op).message, node.phase != Phase::forward);
+    // What is computed again is part of the backward pass of what reads it, whatever layer it is of.
+    std::size_t of = n;
+    while (graph_.nodes[of].phase == Phase::recompute && of + 1 < graph_.nodes.size()) ++of;
+    SegmentKind kind = node.phase == Phase::forward ? SegmentKind::forward : SegmentKind::backward;
+    if (n + segments_->num_deferred >= graph_.nodes.size()) kind = SegmentKind::weight_gradients;
+    mark(kind, segments_->chunk_of(graph_.nodes[of].layer));
+    if (fields_mark_ != no_mark) return;
+    const std::vector<ValueId> fields = graph_.fields();
+    const bool reads_field = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return std::any_of(fields.begin(), fields.end(), [&](ValueId field) { return root(field) == root(input); });
+    });
+    if (!reads_field) return;
+    fields_mark_ = marks_.size() - 1;
+    allocate_fields();
+  }
+  static bool is_message(const GraphNode& node) {
+    return node.op.kind == OpKind::send || node.op.kind == OpKind::receive;
+  }
+
+  void exchange(const GraphNode& node, std::size_t n, Phase phase, std::vector<BufferId>& parameter_gradients) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      make_output(node, static_cast<int>(i), n, phase, parameter_gradients, false);
+    std::vector<BufferId> inputs, outputs;
+    for (const ValueId input : node.inputs) inputs.push_back(buffer_of(input));
+    for (const ValueId output : node.outputs) outputs.push_back(buffer_of(output));
+    std::vector<BufferId> operands = inputs;
+    operands.insert(operands.end(), outputs.begin(), outputs.end());
+    Op op = segments_->starts ? started(node.op) : node.op;
+    scheduler_.append_call(routine_, std::move(op), std::move(inputs), std::move(outputs), node.layer, phase);
+    if (segments_->starts) {
+      const Scheduler::Segment& begun = marks_.back().segment;
+      mark(Scheduler::Segment::Kind::finish, begun.place, begun.is_gradient);
+      const std::vector<TensorType> types = types_of(program_, operands);
+      scheduler_.append_call(routine_, finish_exchange_op(types), std::move(operands), {}, node.layer, phase);
+    }
+    release_dead(node, n, phase);
+  }
 
   void bind_given() {
     buffers_.assign(graph_.values.size(), -1);
@@ -104,7 +188,7 @@ class RoutineSchedule {
   }
   void bind(ValueId value, BufferId buffer) {
     last_use_[value] = forever;
-    if (program_.buffers[buffer].part)
+    if (is_cut(program_.buffers[buffer]))
       shared_.push_back({value, buffer, {}});
     else
       buffers_[value] = buffer;
@@ -189,7 +273,7 @@ class RoutineSchedule {
         gather.shared.push_back(shared);
         gather.wholes.push_back(wholes.back());
       }
-      Op op = all_gather_op(types, program_.num_ranks, program_.rank);
+      Op op = all_gather_op(types, program_.ranks.data_group(), program_.ranks.data_place());
       if (starts)
         gather.started = started_.start(std::move(op), std::move(parts), std::move(wholes), layer, phase);
       else
@@ -272,7 +356,7 @@ class RoutineSchedule {
     const Scheduler::GradientSums& sums = scheduler_.gradient_sums();
     std::vector<BufferId> wholes, parts;
     for (const std::int32_t p : bucket.parameters) wholes.push_back(gradients.wholes[p]);
-    if (!sums.has_parts) return {all_reduce_op(types_of(program_, wholes), program_.num_ranks), wholes};
+    if (!sums.has_parts) return {all_reduce_op(types_of(program_, wholes), program_.ranks.data_group()), wholes};
     for (const std::int32_t p : bucket.parameters) {
       if (sums.keeps_wholes && gradients.parts[p] < 0)
         gradients.parts[p] = part_of(program_, scheduler_, gradients.wholes[p]);
@@ -285,7 +369,7 @@ class RoutineSchedule {
 
   BufferId gradient_part(Scheduler::Gradients& gradients, std::int32_t p) {
     const TensorType whole = program_.buffers[gradients.wholes[p]].type;
-    const ElementRange range = rank_part(whole.num_elements(), program_.num_ranks, program_.rank);
+    const ElementRange range = rank_part(whole.num_elements(), program_.ranks.num_data, program_.ranks.data_place());
     BufferId& part = gradients.parts[p];
     if (part < 0 && range.count > 0)
       part = scheduler_.add_buffer(graph_.parameters[p].name + ".grad.part", graph_.parameters[p].layer,
@@ -422,6 +506,10 @@ class RoutineSchedule {
   Program& program_;
   const Graph& graph_;
   Routine& routine_;
+  static constexpr std::size_t no_mark = std::numeric_limits<std::size_t>::max();
+  const Scheduler::SegmentOptions* segments_ = nullptr;
+  std::vector<Mark> marks_;
+  std::size_t fields_mark_ = no_mark;  // the one in which fields are allocated
   bool keeps_prediction_ = false;
   std::vector<BufferId> buffers_;                          // by value; views ask their root
   std::vector<std::int64_t> last_use_;                     // by root value: the node, `forever`, or -1 for none
@@ -481,6 +569,21 @@ Routine Scheduler::schedule_training(const Graph& graph, const Pass& pass, std::
   routine.batch_size = graph.batch_size;
   RoutineSchedule(*this, program_, graph, routine).run(gradients, pass);
   return routine;
+}
+
+std::vector<Scheduler::Segment> Scheduler::schedule_segments(const Graph& graph, const Pass& pass,
+                                                             const std::string& name, const SegmentOptions& options) {
+  Gradients& gradients = gradients_at(pass.place);
+  gradients.wholes.resize(graph.parameters.size(), -1);
+  gradients.parts.resize(graph.parameters.size(), -1);
+  gradients.are_summed.resize(graph.parameters.size(), 0);
+  Routine routine;
+  routine.name = name;
+  routine.batch_size = graph.batch_size;
+  RoutineSchedule schedule(*this, program_, graph, routine);
+  schedule.note_segments(options);
+  schedule.run(gradients, pass);
+  return schedule.take_segments();
 }
 
 Routine Scheduler::schedule_evaluation(const Graph& graph, std::string name) {

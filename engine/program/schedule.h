@@ -52,6 +52,23 @@ class Scheduler {
   };
 
   Routine schedule_training(const Graph& graph, const Pass& pass, std::string name);
+
+  /// A part of a training routine: Note [Segments] in pipeline/pipeline_steps.h.
+  struct Segment {
+    enum class Kind : std::uint8_t { forward, backward, weight_gradients, exchange, finish } kind = Kind::forward;
+    std::int32_t place = 0;    ///< a chunk of the list of layers; of the last two: the number of a message
+    bool is_gradient = false;  ///< of the last two: it is the gradient of the message
+    Routine routine{};
+    bool exchanges() const { return kind >= Kind::exchange; }
+  };
+  struct SegmentOptions {
+    std::function<std::int32_t(LayerId)> chunk_of{};
+    std::size_t num_deferred = 0;  ///< last nodes of the graph that make gradients of weights by themselves
+    bool starts = false;           ///< messages are started, and finished by segments of their own
+  };
+  /// The same routine in segments, in its order.
+  std::vector<Segment> schedule_segments(const Graph& graph, const Pass& pass, const std::string& name,
+                                         const SegmentOptions& options);
   Routine schedule_evaluation(const Graph& graph, std::string name);
   /// An evaluation that leaves Graph::prediction in a buffer, and does not release it.
   Routine schedule_prediction(const Graph& graph, std::string name, BufferId& prediction);

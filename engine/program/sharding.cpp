@@ -17,10 +17,17 @@ using Kind = Instruction::Kind;
 Sharding::Sharding(const Experiment& experiment)
     : level_(experiment.parallel.data > 1 ? experiment.parallel.shard : Shard::none) {}
 
-BufferId add_part(Program& program, Scheduler& scheduler, std::string name, LayerId layer, Category category,
-                  const TensorType& whole, std::int64_t num_elements) {
-  TensorPart part{whole, num_elements};
-  const TensorType type = part_type(part, program.num_ranks, program.rank);
+BufferId add_kept(Program& program, Scheduler& scheduler, std::size_t parameter, std::string name, Category category,
+                  const TensorType& whole, bool is_shared) {
+  const LayerId layer = program.parameters[parameter].layer;
+  if (!is_shared && program.parameter_stages.empty()) {
+    const BufferId buffer = scheduler.add_buffer(std::move(name), layer, category, whole);
+    program.load.instructions.push_back({Kind::allocate, buffer, layer, Phase::load});
+    return buffer;
+  }
+  TensorPart part{whole, program.parameters[parameter].type.num_elements(), is_shared};
+  if (!program.parameter_stages.empty()) part.stages = program.parameter_stages[parameter];
+  const TensorType type = part_type(part, program.ranks);
   const BufferId buffer = scheduler.add_buffer(std::move(name), layer, category, type);
   program.buffers[buffer].part = std::move(part);
   if (type.num_bytes() > 0) program.load.instructions.push_back({Kind::allocate, buffer, layer, Phase::load});
@@ -29,8 +36,8 @@ BufferId add_part(Program& program, Scheduler& scheduler, std::string name, Laye
 
 BufferId part_of(Program& program, Scheduler& scheduler, BufferId buffer) {
   const Buffer whole = program.buffers[buffer];
-  if (whole.part) return whole.num_bytes > 0 ? buffer : -1;
-  const ElementRange range = rank_part(whole.type.num_elements(), program.num_ranks, program.rank);
+  if (is_cut(whole)) return whole.num_bytes > 0 ? buffer : -1;
+  const ElementRange range = rank_part(whole.type.num_elements(), program.ranks.num_data, program.ranks.data_place());
   if (range.count == 0) return -1;
   const BufferId view =
       scheduler.add_buffer(whole.name + ".part", whole.layer, whole.category, {whole.type.dtype, {range.count}});
@@ -47,7 +54,7 @@ void append_gather(Program& program, Scheduler& scheduler, Routine& routine, std
     std::vector<BufferId> parts;
     for (const BufferId whole : buffers)
       if (const BufferId part = part_of(program, scheduler, whole); part >= 0) parts.push_back(part);
-    const Op op = all_gather_op(types_of(program, buffers), program.num_ranks, program.rank);
+    const Op op = all_gather_op(types_of(program, buffers), program.ranks.data_group(), program.ranks.data_place());
     scheduler.append_call(routine, op, std::move(parts), std::move(buffers), no_layer, phase);
   }
 }
@@ -58,8 +65,8 @@ void append_copies(Program& program, Scheduler& scheduler, std::span<const Buffe
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     BufferId copy = program.copy_buffers[p], source = sources[p];
     if (copy < 0 || source < 0) continue;
-    if (program.buffers[source].part) {
-      if (!program.buffers[copy].part) gathered.push_back(copy);
+    if (is_cut(program.buffers[source])) {
+      if (!is_cut(program.buffers[copy])) gathered.push_back(copy);
       copy = part_of(program, scheduler, copy);
       source = part_of(program, scheduler, source);
     }
@@ -73,7 +80,8 @@ void append_copies(Program& program, Scheduler& scheduler, std::span<const Buffe
 std::pair<Op, std::vector<BufferId>> reduce_scatter_of(const Program& program, std::span<const BufferId> wholes,
                                                        std::span<const BufferId> parts, bool adds) {
   std::pair<Op, std::vector<BufferId>> call;
-  call.first = reduce_scatter_op(types_of(program, wholes), program.num_ranks, program.rank, adds);
+  call.first =
+      reduce_scatter_op(types_of(program, wholes), program.ranks.data_group(), program.ranks.data_place(), adds);
   call.second.assign(wholes.begin(), wholes.end());
   for (const BufferId part : parts)
     if (part >= 0) call.second.push_back(part);
@@ -99,6 +107,8 @@ struct SharedCalls {
       if (instruction.kind != Kind::run) continue;
       const OpDefinition& definition = definition_of(program.calls[index].op.kind);
       if (!is_exchange(program.calls[index].op) && !definition.needs_no_samples) continue;
+      // Stages tell each other what they make of samples.
+      if (const OpKind kind = program.calls[index].op.kind; kind == OpKind::send || kind == OpKind::receive) continue;
       calls.push_back(program.calls[index]);
       // Nothing of this rank runs beside it.
       calls.back().op = to_its_end(std::move(calls.back().op));

@@ -52,10 +52,10 @@ class Sharding {
   Shard level_ = Shard::none;
 };
 
-/// A buffer that holds a part of a tensor of type `whole` of a parameter of so many elements, and its allocation in
-/// `load`.
-BufferId add_part(Program& program, Scheduler& scheduler, std::string name, LayerId layer, Category category,
-                  const TensorType& whole, std::int64_t num_elements);
+/// A buffer for a tensor of type `whole` that is kept of a parameter, or where `is_shared` for this rank's part of it,
+/// and its allocation in `load`: nothing of what another stage of the pipeline holds.
+BufferId add_kept(Program& program, Scheduler& scheduler, std::size_t parameter, std::string name, Category category,
+                  const TensorType& whole, bool is_shared);
 
 /// This rank's part of what a buffer holds: the buffer, or a view of it; -1 where it is empty.
 BufferId part_of(Program& program, Scheduler& scheduler, BufferId buffer);

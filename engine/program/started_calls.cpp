@@ -38,12 +38,11 @@ void StartedCalls::finish(std::size_t number, LayerId layer, Phase phase) {
       types.push_back(program_.buffers[operand].type);
     }
   }
-  const auto num_left = static_cast<std::int64_t>(calls_.size() - 1 - number);
-  scheduler_.append_call(routine_, finish_exchange_op(types, num_left), std::move(operands), {}, layer, phase);
+  scheduler_.append_call(routine_, finish_exchange_op(types), std::move(operands), {}, layer, phase);
   for (; num_finished_ <= number; ++num_finished_)
     for (const auto& [buffer, of_layer] : calls_[num_finished_].released)
       routine_.instructions.push_back({Instruction::Kind::release, buffer, of_layer, phase});
-  if (num_left == 0 && std::exchange(has_workspace_, false))
+  if (num_finished_ == calls_.size() && std::exchange(has_workspace_, false))
     routine_.instructions.push_back({Instruction::Kind::release, workspace_, no_layer, phase});
 }
 

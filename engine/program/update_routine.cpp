@@ -72,7 +72,7 @@ Op update_op(const Experiment& experiment, const Program& program, std::span<con
       format.random_streams.push_back(static_cast<std::uint32_t>(p));
       if (!Sharding(experiment).is_on()) continue;
       const std::int64_t count = program.parameters[p].type.num_elements();
-      format.first_elements.push_back(rank_part(count, program.num_ranks, program.rank).begin);
+      format.first_elements.push_back(rank_part(count, program.ranks.num_data, program.ranks.data_place()).begin);
     }
   }
   if (is_adam(optimizer)) {
@@ -92,12 +92,17 @@ Op update_op(const Experiment& experiment, const Program& program, std::span<con
                                  .pace = group.pace});
 }
 
-/// The sum of squares of gradients, or of all ranks' parts of them.
+/// Of two stages that hold a parameter the first counts it.
+bool counts_in_norm(const Program& program, std::int32_t parameter) {
+  return program.parameter_stages.empty() || program.parameter_stages[parameter].front() == program.ranks.stage();
+}
+
+/// The sum of squares of gradients of some ranks, each of which has a part of them.
 BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> gradients,
-                        bool are_parts) {
+                        const RankGroup& ranks) {
   std::vector<TensorType> types;
   for (const BufferId gradient : gradients) types.push_back(program.buffers[gradient].type);
-  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on});
+  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on || program.pipeline});
   const TensorType type = op.outputs[0];
   const BufferId squares = scheduler.add_buffer("optimizer.gradient_squares", no_layer, Category::temporary, type);
   routine.instructions.push_back({Kind::allocate, squares, no_layer, Phase::update});
@@ -105,21 +110,25 @@ BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine
     scheduler.append_call(routine, fill_zero_op({&type, 1}), {squares}, {}, no_layer, Phase::update);
   else
     scheduler.append_call(routine, op, {gradients.begin(), gradients.end()}, {squares}, no_layer, Phase::update);
-  if (are_parts)
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.num_ranks), {squares}, {}, no_layer,
-                          Phase::update);
+  if (ranks.count > 1)
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, ranks), {squares}, {}, no_layer, Phase::update);
   return squares;
 }
 
-/// Norm, unscaling and clipping of all gradients, or of this rank's parts of them; -1 where there is nothing of it.
+/// Norm, unscaling and clipping of gradients that this rank has for `parameters`, whole or in part; -1 where there is
+/// nothing of it.
 BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine,
-                                std::span<const BufferId> gradients) {
+                                std::span<const std::int32_t> parameters, const std::vector<BufferId>& gradient_of) {
   const bool is_scaled = program.loss_scale >= 0;
   if (experiment.train.clip_norm <= 0 && !is_scaled) return -1;
+  std::vector<BufferId> gradients;
+  for (const std::int32_t p : parameters)
+    if (counts_in_norm(program, p)) gradients.push_back(gradient_of[p]);
   BufferId squares = -1;
-  if (const bool are_parts = Sharding(experiment).is_on(); are_parts || program.part_sums.is_on) {
-    squares = append_squares(program, scheduler, routine, gradients, are_parts);
-    gradients = {&squares, 1};
+  if (const bool are_parts = Sharding(experiment).is_on(); are_parts || program.part_sums.is_on || program.pipeline) {
+    squares = append_squares(program, scheduler, routine, gradients,
+                             are_parts ? program.ranks.all() : program.ranks.pipeline_group());
+    gradients = {squares};
   }
   std::vector<TensorType> types;
   std::vector<BufferId> inputs;
@@ -143,14 +152,10 @@ void append_optimizer_state(Program& program, Scheduler& scheduler, const Experi
   program.optimizer_buffers.resize(program.parameters.size());
   const Sharding sharding(experiment);
   const bool eight_bit = experiment.memory.moments == MomentStorage::eight_bit;
-  const auto add_state = [&](const Parameter& parameter, const char* role, const TensorType& type) {
-    if (sharding.cuts_state(parameter))
-      return add_part(program, scheduler, parameter.name + "." + role, parameter.layer, Category::optimizer_state, type,
-                      parameter.type.num_elements());
-    const BufferId buffer =
-        scheduler.add_buffer(parameter.name + "." + role, parameter.layer, Category::optimizer_state, type);
-    program.load.instructions.push_back({Kind::allocate, buffer, parameter.layer, Phase::load});
-    return buffer;
+  const auto add_state = [&](std::size_t p, const char* role, const TensorType& type) {
+    const Parameter& parameter = program.parameters[p];
+    return add_kept(program, scheduler, p, parameter.name + "." + role, Category::optimizer_state, type,
+                    sharding.cuts_state(parameter));
   };
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const Parameter& parameter = program.parameters[p];
@@ -159,10 +164,10 @@ void append_optimizer_state(Program& program, Scheduler& scheduler, const Experi
     const TensorType f32{DType::f32, parameter.type.shape};
     if (is_adam(experiment.optimizer)) {
       const TensorType moment = eight_bit ? moment_type(f32.num_elements()) : f32;
-      state.first = add_state(parameter, "first_moment", moment);
-      state.second = add_state(parameter, "second_moment", moment);
+      state.first = add_state(p, "first_moment", moment);
+      state.second = add_state(p, "second_moment", moment);
     } else if (experiment.optimizer.momentum > 0) {
-      state.first = add_state(parameter, "momentum", f32);
+      state.first = add_state(p, "momentum", f32);
     }
   }
 }
@@ -194,11 +199,11 @@ void append_update(Program& program, Scheduler& scheduler, const Experiment& exp
 
 namespace {
 
-/// The parameters that are trained.
+/// The parameters that this rank trains.
 std::vector<std::int32_t> trained_parameters(const Program& program) {
   std::vector<std::int32_t> parameters;
   for (std::size_t p = 0; p < program.parameters.size(); ++p)
-    if (program.parameters[p].trainable) parameters.push_back(static_cast<std::int32_t>(p));
+    if (program.parameters[p].trainable && program.holds(p)) parameters.push_back(static_cast<std::int32_t>(p));
   return parameters;
 }
 
@@ -219,22 +224,64 @@ std::vector<std::int32_t> parameters_to_sum(Scheduler& scheduler, std::span<cons
   return left;
 }
 
+/// Adds up gradients of parameters that two stages of a pipeline hold, each those of its own layers.
+void append_sums_of_stages(Program& program, Scheduler& scheduler, Routine& routine,
+                           std::span<const std::int32_t> parameters) {
+  for (const std::int32_t p : parameters) {
+    if (program.parameter_stages.empty() || program.parameter_stages[p].size() < 2) continue;
+    const std::int64_t first = program.ranks.rank_of_stage(program.parameter_stages[p].front()),
+                       second = program.ranks.rank_of_stage(program.parameter_stages[p].back());
+    const BufferId gradient = scheduler.gradients_at(0).kept(scheduler.shares_gradients())[p];
+    if (gradient < 0) continue;
+    scheduler.append_call(routine, all_reduce_op({&program.buffers[gradient].type, 1}, {2, first, second - first}),
+                          {gradient}, {}, program.parameters[p].layer, Phase::update);
+  }
+}
+
+/// What of the loss's statistics tells of lost weights.
+BufferId count_of_statistics(Program& program, Scheduler& scheduler) {
+  const Buffer statistics = program.buffers[program.loss_statistics];
+  const BufferId view =
+      scheduler.add_buffer(statistics.name + ".counted", statistics.layer, statistics.category, {DType::f64, {1}});
+  program.buffers[view].view_of = program.loss_statistics;
+  program.buffers[view].view_offset = num_counted * static_cast<std::int64_t>(sizeof(double));
+  return view;
+}
+
+/// Where each rank updates weights of its own, whether one was lost (Note [Lost weights] in
+/// engine/ops/loss_statistics.h) is known behind that: what counts it is summed again there, of which rank 0 has the
+/// sum and all others nothing. In front of the update: what is summed behind it.
+BufferId append_start_of_count(Program& program, Scheduler& scheduler, Routine& routine) {
+  const BufferId counted = count_of_statistics(program, scheduler);
+  const TensorType type = program.buffers[counted].type;
+  if (program.ranks.rank > 0)
+    scheduler.append_call(routine, fill_zero_op({&type, 1}), {counted}, {}, no_layer, Phase::update);
+  return counted;
+}
+void append_sum_of_count(Program& program, Scheduler& scheduler, Routine& routine, BufferId counted) {
+  const TensorType type = program.buffers[counted].type;
+  scheduler.append_call(routine, all_reduce_op({&type, 1}, program.ranks.all()), {counted}, {}, no_layer,
+                        Phase::update);
+}
+
 void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const std::vector<std::int32_t> parameters = trained_parameters(program);
-  std::vector<BufferId> gradients;
-  gradients.reserve(parameters.size());
-  for (const std::int32_t p : parameters) gradients.push_back(scheduler.gradient_buffers()[p]);
   append_statistics_sum(program, scheduler, routine, Phase::update);
+  const BufferId counted =
+      program.ranks.num_stages > 1 ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
+  append_sums_of_stages(program, scheduler, routine, parameters);
   if (!program.part_sums.sums_over_ranks) {
     std::vector<BufferId> left;
     for (const std::int32_t p : parameters_to_sum(scheduler, parameters))
       left.push_back(scheduler.gradient_buffers()[p]);
-    append_gradient_sums(program, scheduler, experiment.parallel.data, routine, left);
+    append_gradient_sums(program, scheduler, routine, left);
   }
-  const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, gradients);
+  const std::vector<BufferId>& gradients = scheduler.gradient_buffers();
+  const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, parameters, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
-  for (const BufferId gradient : gradients)
-    routine.instructions.push_back({Kind::release, gradient, program.buffers[gradient].layer, Phase::update});
+  for (const std::int32_t p : parameters)
+    routine.instructions.push_back({Kind::release, gradients[p], program.parameters[p].layer, Phase::update});
+  if (counted >= 0) append_sum_of_count(program, scheduler, routine, counted);
   append_loss_scale_update(program, scheduler, experiment, routine, factor);
   if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});
 }
@@ -259,27 +306,13 @@ void append_shared_sums(Program& program, Scheduler& scheduler, Routine& routine
   }
 }
 
-/// What of the loss's statistics tells of lost weights.
-BufferId count_of_statistics(Program& program, Scheduler& scheduler) {
-  const Buffer statistics = program.buffers[program.loss_statistics];
-  const BufferId view =
-      scheduler.add_buffer(statistics.name + ".counted", statistics.layer, statistics.category, {DType::f64, {1}});
-  program.buffers[view].view_of = program.loss_statistics;
-  program.buffers[view].view_offset = num_counted * static_cast<std::int64_t>(sizeof(double));
-  return view;
-}
-
-/// The update where ranks have parts of the model: Note [Sharded models]. Each updates its own, so whether a weight was
-/// lost (Note [Lost weights] in engine/ops/loss_statistics.h) is known behind it: what counts that is summed again
-/// there, of which rank 0 has the sum and all others nothing.
+/// The update where ranks have parts of the model: Note [Sharded models].
 void append_shared_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const Sharding sharding(experiment);
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   append_statistics_sum(program, scheduler, routine, Phase::update);
-  const BufferId counted = count_of_statistics(program, scheduler);
-  const TensorType counted_type = program.buffers[counted].type;
-  if (program.rank > 0)
-    scheduler.append_call(routine, fill_zero_op({&counted_type, 1}), {counted}, {}, no_layer, Phase::update);
+  const BufferId counted = append_start_of_count(program, scheduler, routine);
+  append_sums_of_stages(program, scheduler, routine, parameters);
   if (!sharding.cuts_gradients()) append_shared_sums(program, scheduler, routine, parameters);
   std::vector<std::int32_t> own;
   std::vector<BufferId> parts;
@@ -289,7 +322,8 @@ void append_shared_update(Program& program, Scheduler& scheduler, const Experime
     own.push_back(p);
     parts.push_back(part);
   }
-  const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, parts);
+  const BufferId factor =
+      append_gradient_factor(program, scheduler, experiment, routine, own, scheduler.gradient_parts());
   append_update(program, scheduler, experiment, routine, factor, own);
   const auto release = [&](BufferId gradient) {
     routine.instructions.push_back({Kind::release, gradient, program.buffers[gradient].layer, Phase::update});
@@ -299,12 +333,11 @@ void append_shared_update(Program& program, Scheduler& scheduler, const Experime
   } else {
     for (const std::int32_t p : parameters) release(scheduler.gradient_buffers()[p]);
   }
-  scheduler.append_call(routine, all_reduce_op({&counted_type, 1}, program.num_ranks), {counted}, {}, no_layer,
-                        Phase::update);
+  append_sum_of_count(program, scheduler, routine, counted);
   std::vector<BufferId> updated;
   for (const std::int32_t p : parameters)
     for (const BufferId buffer : {program.parameter_buffers[p], program.copy_buffers[p]})
-      if (buffer >= 0 && !program.buffers[buffer].part) updated.push_back(buffer);
+      if (buffer >= 0 && !is_cut(program.buffers[buffer])) updated.push_back(buffer);
   if (!updated.empty()) append_gather(program, scheduler, routine, updated, Phase::update);
   append_loss_scale_update(program, scheduler, experiment, routine, factor);
   if (factor >= 0) routine.instructions.push_back({Kind::release, factor, no_layer, Phase::update});

@@ -31,14 +31,8 @@ void append_averages(Program& program, Scheduler& scheduler, const Experiment& e
     const Parameter& parameter = program.parameters[p];
     if (parameter.is_frozen() || !changes(graph, p)) continue;
     const std::string name = parameter.name + ".average";
-    if (sharding.cuts_state(parameter)) {
-      program.average_buffers[p] = add_part(program, scheduler, name, parameter.layer, Category::optimizer_state,
-                                            parameter.type, parameter.type.num_elements());
-      continue;
-    }
-    const BufferId buffer = scheduler.add_buffer(name, parameter.layer, Category::optimizer_state, parameter.type);
-    program.load.instructions.push_back({Instruction::Kind::allocate, buffer, parameter.layer, Phase::load});
-    program.average_buffers[p] = buffer;
+    program.average_buffers[p] = add_kept(program, scheduler, p, name, Category::optimizer_state, parameter.type,
+                                          sharding.cuts_state(parameter));
   }
   append_copies(program, scheduler, program.average_buffers, program.lend_averages, Phase::eval);
   append_averaging(program, scheduler, program.start_averages, Phase::load);
@@ -50,7 +44,7 @@ void append_averaging(Program& program, Scheduler& scheduler, Routine& routine, 
   for (std::size_t p = 0; p < program.average_buffers.size(); ++p) {
     const BufferId average = program.average_buffers[p];
     if (average < 0 || program.buffers[average].num_bytes == 0) continue;
-    const bool is_part = program.buffers[average].part.has_value();
+    const bool is_part = is_cut(program.buffers[average]);
     types.push_back(program.buffers[average].type);
     operands.push_back(is_part ? part_of(program, scheduler, program.parameter_buffers[p])
                                : program.parameter_buffers[p]);

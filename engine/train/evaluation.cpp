@@ -198,6 +198,7 @@ DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
     event.tensor = search.result().tensor;
     if (!search.runs_on()) break;
   }
+  agree_on_origin(event);
   return event;
 }
 

@@ -27,6 +27,18 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
     for (const Routine& routine : micro_batch.others) further_.push_back(&routine);
   }
   for (const Routine* const routine : part_sum_routines(program)) further_.push_back(routine);
+  std::size_t longest_pipeline = 0, most_fields = 0;
+  if (program.pipeline) {
+    for (const PipelineSteps::Step& step : program.pipeline->steps) {
+      std::size_t length = 0;
+      for (const PipelineSteps::Entry& entry : step.entries) {
+        const Routine& routine = program.pipeline->routines[static_cast<std::size_t>(entry.routine)];
+        length += routine.instructions.size();
+        most_fields = std::max(most_fields, routine.fields.size());
+      }
+      longest_pipeline = std::max(longest_pipeline, length);
+    }
+  }
   for (const Routine* const routine : further_) longest = std::max(longest, routine->instructions.size());
   for (const Routine& routine : program.evaluations) longest = std::max(longest, routine.instructions.size());
   if (const auto& texts = program.generation)
@@ -34,9 +46,10 @@ Executor::Executor(const Program& program, Device& device, Allocator& allocator,
   if (const auto& predictions = program.prediction)
     for (const PredictionRoutines::Batch& batch : predictions->batches)
       longest = std::max(longest, batch.predict.instructions.size());
-  timeline_.reserve(3 * longest);
+  timeline_.reserve(3 * longest + longest_pipeline);
   for (const Program::MicroBatch& micro_batch : program.micro_batches)
-    transfers_.reserve(micro_batch.first.fields.size());
+    most_fields = std::max(most_fields, micro_batch.first.fields.size());
+  transfers_.reserve(most_fields);
   pass_counts_.can_replay = device.runs_ahead();
   if (!options.replays) pass_counts_.obstacle = "device.cuda_graph=false";
   if (options.synchronous) pass_counts_.obstacle = "--debug-sync";
@@ -186,7 +199,9 @@ void Executor::stage(const Routine& routine, const HostBatch& batch) {
   if (program_.staged_fields.empty()) return;
   transfers_.clear();
   for (std::size_t f = 0; f < routine.fields.size(); ++f)
-    transfers_.push_back({live_.address(program_.staged_fields[f]), batch.fields[f], num_bytes_of(routine.fields[f])});
+    if (routine.fields[f] >= 0)
+      transfers_.push_back(
+          {live_.address(program_.staged_fields[f]), batch.fields[f], num_bytes_of(routine.fields[f])});
   device_.copy_ahead(transfers_);
   is_staged_ = true;
 }
@@ -198,14 +213,15 @@ void Executor::begin_pass(const Sequence& sequence, const Layout& layout, const 
   transfers_.clear();
   if (is_staged_ && !fields.empty()) {
     for (std::size_t f = 0; f < fields.size(); ++f)
-      transfers_.push_back({fields[f], live_.address(program_.staged_fields[f]), num_bytes_of(routine.fields[f])});
+      if (routine.fields[f] >= 0)
+        transfers_.push_back({fields[f], live_.address(program_.staged_fields[f]), num_bytes_of(routine.fields[f])});
     is_staged_ = false;
     return device_.begin_pass(scalars, transfers_);
   }
   device_.begin_pass(scalars, {});
   if (batch == nullptr) return;
   for (std::size_t f = 0; f < fields.size(); ++f)
-    device_.copy_to_device(fields[f], batch->fields[f], num_bytes_of(routine.fields[f]));
+    if (routine.fields[f] >= 0) device_.copy_to_device(fields[f], batch->fields[f], num_bytes_of(routine.fields[f]));
 }
 
 void Executor::queue(std::size_t first, std::size_t count, const StepScalars& scalars, const HostBatch* batch,
@@ -464,7 +480,7 @@ void Executor::read(BufferId buffer, void* to) {
 void Executor::read(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, void* to) {
   start_fed();
   if (const std::optional<TensorPart>& part = program_.buffers[buffer].part) {
-    for (const HeldRange& held : held_of(*part, program_.num_ranks, program_.rank, offset, num_bytes))
+    for (const HeldRange& held : held_of(*part, program_.ranks, offset, num_bytes))
       device_.copy_to_host(static_cast<std::byte*>(to) + (held.in_tensor - offset),
                            static_cast<const std::byte*>(live_.address(buffer)) + held.in_buffer, held.num_bytes);
     device_.synchronize();
@@ -486,7 +502,7 @@ void Executor::write(BufferId buffer, const void* from) {
 void Executor::write(BufferId buffer, std::int64_t offset, std::int64_t num_bytes, const void* from) {
   start_fed();
   if (const std::optional<TensorPart>& part = program_.buffers[buffer].part) {
-    for (const HeldRange& held : held_of(*part, program_.num_ranks, program_.rank, offset, num_bytes))
+    for (const HeldRange& held : held_of(*part, program_.ranks, offset, num_bytes))
       device_.copy_to_device(static_cast<std::byte*>(live_.address(buffer)) + held.in_buffer,
                              static_cast<const std::byte*>(from) + (held.in_tensor - offset), held.num_bytes);
     device_.synchronize();

@@ -36,7 +36,7 @@ OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext con
                          .device_total = device.total_bytes()};
   event.stage = stage.asked.stage;
   event.rank = parallel.rank;
-  event.num_ranks = parallel.data;
+  event.num_ranks = total_ranks(parallel);
   event.planned_does_not_fit_either =
       event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
   // Under less memory than it was chosen for, the allocator is one that another may be better than.

@@ -32,6 +32,7 @@ bool carries_tensors(const Program& program) {
 void Executor::prepare_feed(std::span<const BufferId> results) {
   start_fed();
   fed_ = {};
+  if (program_.pipeline) return;
   StepFeedShape shape{.num_places = most_steps_queued};
   for (const Program::MicroBatch& micro_batch : program_.micro_batches) {
     std::int64_t input_bytes = 0;

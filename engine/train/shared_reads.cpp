@@ -16,9 +16,11 @@ void read_shared(Executor& executor, Communicator* ranks, BufferId buffer, std::
   std::vector<SentBytes> sends;
   std::vector<ReceivedBytes> receives;
   for (int rank = 0; rank < ranks->size(); ++rank) {
+    const RankLayout layout = executor.program().ranks.of_rank(rank);
+    if (!gives_part(*part, layout)) continue;
     const bool gives = rank == ranks->rank();
     if (!gives && !receives_all(ranks->rank())) continue;
-    for (const HeldRange& held : held_of(*part, ranks->size(), rank, offset, num_bytes)) {
+    for (const HeldRange& held : held_of(*part, layout, offset, num_bytes)) {
       std::byte* const place = to + (held.in_tensor - offset);
       if (!gives) {
         receives.push_back({rank, place, held.num_bytes});

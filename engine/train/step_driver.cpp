@@ -1,5 +1,6 @@
 #include "engine/train/step_driver.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -48,7 +49,7 @@ StepDriver::~StepDriver() {
 }
 
 void StepDriver::start_reading(BatchPosition start) {
-  reader_ = session_.read_training(sampler_, start);
+  if (takes_batches(program_)) reader_ = session_.read_training(sampler_, start);
   seconds_of_data_ = seconds_of_waiting_ = 0;
 }
 
@@ -61,9 +62,9 @@ void StepDriver::stop_reading() {
 void StepDriver::lay_out(std::int64_t number, const RunSchedule::Step& step) {
   executor_.begin_step(number);
   routines_.clear();
-  passes_.clear();
-  for_each_step_routine(program_, session_.schedule(), step, [&](const Routine& routine, bool is_pass) {
-    if (is_pass) passes_.push_back(routines_.size());
+  groups_.clear();
+  for_each_step_routine(program_, session_.schedule(), step, [&](const Routine& routine, std::int64_t pass) {
+    if (pass != no_pass) groups_.push_back({routines_.size(), pass, !program_.pipeline || !routine.fields.empty()});
     routines_.push_back(&routine);
   });
   executor_.lay_out(routines_);
@@ -77,7 +78,8 @@ void StepDriver::queue(const StepScalars& first_scalars, QueueOptions options) {
   laid_out_.first_scalars = first_scalars;
   queued_.reserve(queued_.size() + 1);
   is_within_step_ = true;
-  if (passes_.size() == 1) laid_out_.fed_number = feed();
+  num_read_ = staged_batch_ != nullptr ? 1 : 0;
+  if (groups_.size() == 1) laid_out_.fed_number = feed();
   if (laid_out_.fed_number < 0) queue_passes(options.batch_follows);
   queued_.push_back(laid_out_);
   is_within_step_ = false;
@@ -88,17 +90,22 @@ void StepDriver::queue(const StepScalars& first_scalars, QueueOptions options) {
 void StepDriver::queue_passes(bool batch_follows) {
   const RunSchedule& schedule = session_.schedule();
   StepScalars scalars = laid_out_.first_scalars;
-  for (std::size_t i = 0; i < passes_.size(); ++i) {
-    const auto pass = static_cast<std::int64_t>(i);
-    const HostBatch& batch = staged_or_next(pass);
-    scalars.pass = laid_out_.first_scalars.pass + static_cast<std::uint32_t>(schedule.micro_batch_of(pass));
-    scalars.first_sample = schedule.own_of_pass(laid_out_.step, pass).begin;
-    const bool is_last = i + 1 == passes_.size();
-    const std::size_t end = is_last ? routines_.size() : passes_[i + 1];
-    executor_.queue(passes_[i], end - passes_[i], scalars, &batch, [&] { reader_->release(); });
+  const auto takes_batch = [](const QueuedRoutines& group) { return group.takes_batch; };
+  const auto num_behind = std::find_if(groups_.rbegin(), groups_.rend(), takes_batch) - groups_.rbegin();
+  const std::size_t num_taking = groups_.size() - static_cast<std::size_t>(num_behind);
+  if (num_taking == 0) read_rest_of_step();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const QueuedRoutines& group = groups_[i];
+    const HostBatch* const batch = group.takes_batch ? &staged_or_next(group) : nullptr;
+    scalars.pass = laid_out_.first_scalars.pass + static_cast<std::uint32_t>(schedule.micro_batch_of(group.pass));
+    scalars.first_sample = schedule.own_of_pass(laid_out_.step, group.pass).begin;
+    const std::size_t end = i + 1 == groups_.size() ? routines_.size() : groups_[i + 1].first;
+    executor_.queue(group.first, end - group.first, scalars, batch, [&] {
+      if (batch != nullptr) reader_->release();
+    });
     // What is staged behind the last one is the next step's.
-    if (is_last) laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
-    stage_next(pass, batch_follows);
+    if (i + 1 == num_taking) read_rest_of_step();
+    if (group.takes_batch) stage_next(i, batch_follows);
   }
   std::byte* const slot = result_slot(laid_out_.number);
   executor_.queue_read(program_.loss_statistics, slot + offsetof(StepResult, statistics));
@@ -118,7 +125,7 @@ std::int64_t StepDriver::feed() {
   const HostBatch* batch = staged_batch_;
   if (batch == nullptr) {
     executor_.finish_staging();  // the reader takes the batch before back
-    batch = &next_batch();
+    batch = &batch_of(0);
   }
   require_internal(batch->num_samples == size_of_pass(0), "the reader delivers the batches of the schedule");
   const std::int64_t number = executor_.feed(laid_out_.first_scalars, *batch);
@@ -134,29 +141,49 @@ std::int64_t StepDriver::feed() {
 }
 
 /// The batch of a pass: the one that is on its way to the device, or the reader's next.
-const HostBatch& StepDriver::staged_or_next(std::int64_t pass) {
+const HostBatch& StepDriver::staged_or_next(const QueuedRoutines& group) {
   const AddedSeconds seconds(seconds_of_data_);
   const HostBatch* batch = staged_batch_;
   if (batch == nullptr) {
     executor_.device().synchronize();  // the reader takes the batch before back
-    batch = &next_batch();
-    executor_.stage(*routines_[passes_[static_cast<std::size_t>(pass)]], *batch);
+    batch = &batch_of(group.pass);
+    executor_.stage(*routines_[group.first], *batch);
   }
   staged_batch_ = nullptr;
-  require_internal(batch->num_samples == size_of_pass(pass), "the reader delivers the batches of the schedule");
+  require_internal(batch->num_samples == size_of_pass(group.pass), "the reader delivers the batches of the schedule");
   return *batch;
 }
 
 /// Where the device copies beside its kernels: starts the copy of what follows a pass that was just queued.
-void StepDriver::stage_next(std::int64_t pass, bool batch_follows) {
+void StepDriver::stage_next(std::size_t group, bool batch_follows) {
   if (program_.staged_fields.empty()) return;
-  const bool is_last = static_cast<std::size_t>(pass) + 1 == passes_.size();
+  std::size_t next = group + 1;
+  while (next < groups_.size() && !groups_[next].takes_batch) ++next;
+  const bool is_last = next == groups_.size();
   // An evaluation stages its own batches.
   if (is_last && !batch_follows) return;
   const AddedSeconds seconds(seconds_of_data_);
   executor_.finish_staging();  // the reader takes the batch before back
+  if (!is_last) {
+    staged_batch_ = &batch_of(groups_[next].pass);
+    return executor_.stage(*routines_[groups_[next].first], *staged_batch_);
+  }
   staged_batch_ = &next_batch();
-  executor_.stage(micro_batch_of(program_, staged_batch_->num_samples).first, *staged_batch_);
+  executor_.stage(taking_routine(program_, staged_batch_->num_samples), *staged_batch_);
+}
+
+/// Reads what a pipeline does not take: batches without samples.
+void StepDriver::read_rest_of_step() {
+  if (reader_ != nullptr)
+    while (num_read_ < session_.schedule().num_passes(laid_out_.step)) batch_of(num_read_);
+  laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
+}
+
+const HostBatch& StepDriver::batch_of(std::int64_t pass) {
+  const HostBatch* batch = nullptr;
+  for (; num_read_ <= pass; ++num_read_) batch = &next_batch();
+  require_internal(batch != nullptr, "batches are taken in their order");
+  return *batch;
 }
 
 const HostBatch& StepDriver::take_batch() {

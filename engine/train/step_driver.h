@@ -44,7 +44,7 @@ class StepDriver {
   StepDriver(const StepDriver&) = delete;
   StepDriver& operator=(const StepDriver&) = delete;
 
-  /// Reads data from there on; before the first step is queued.
+  /// Reads data from there on, if this rank takes any; before the first step is queued.
   void start_reading(BatchPosition start);
   /// Nothing is copied from the reader's memory when this returns, and no step may be queued until reading starts
   /// again.
@@ -78,12 +78,22 @@ class StepDriver {
  private:
   static constexpr std::size_t num_result_slots = Executor::most_steps_queued;
 
+  /// Routines of a step from one on, up to the next, that are queued together.
+  struct QueuedRoutines {
+    std::size_t first = 0;
+    std::int64_t pass = 0;     ///< of the step, whose scalars they run under
+    bool takes_batch = false;  ///< that of the pass
+  };
+
   /// Queues a laid-out step of one pass as one that is fed; its number, or -1 where it is to be queued
   /// otherwise.
   std::int64_t feed();
   void queue_passes(bool batch_follows);
-  const HostBatch& staged_or_next(std::int64_t pass);
-  void stage_next(std::int64_t pass, bool batch_follows);
+  const HostBatch& staged_or_next(const QueuedRoutines& group);
+  void stage_next(std::size_t group, bool batch_follows);
+  /// That of a pass of the step; batches before it that nothing takes have no samples.
+  const HostBatch& batch_of(std::int64_t pass);
+  void read_rest_of_step();
   const HostBatch& next_batch();
   std::int64_t size_of_pass(std::int64_t pass) const;
   void mark_started();
@@ -102,7 +112,8 @@ class StepDriver {
   std::vector<QueuedStep> queued_;
   QueuedStep laid_out_;                      ///< by lay_out(), until it is queued
   std::vector<const Routine*> routines_;     ///< of that
-  std::vector<std::size_t> passes_;          ///< which of them take the reader's next batch
+  std::vector<QueuedRoutines> groups_;       ///< of them
+  std::int64_t num_read_ = 0;                ///< batches of the step's passes, taken or staged
   const HostBatch* staged_batch_ = nullptr;  ///< fetched and on its way to the device
   bool is_within_step_ = false;
   double seconds_of_data_ = 0;

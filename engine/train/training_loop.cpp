@@ -71,7 +71,7 @@ void TrainingLoop::prepare_kernels() {
   const auto prepare_step = [&](std::int64_t number) {
     if (number > total) return;
     for_each_step_routine(program_, schedule_, schedule_.step(number),
-                          [&](const Routine& routine, bool) { executor_.prepare(routine); });
+                          [&](const Routine& routine, std::int64_t) { executor_.prepare(routine); });
   };
   // Every step of an epoch but its last one is like the others.
   prepare_step(next);
@@ -221,6 +221,11 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
   const std::unique_ptr<BatchReader> reader =
       session_.read_training(sampler_, {.epoch = step.epoch, .batch = schedule_.first_pass(step.first_batch)});
   StepScalars scalars = first_scalars;
+  if (program_.pipeline) {
+    locate_in_pipeline(step, *reader, scalars, event);
+    agree_on_origin(event);
+    return event;
+  }
   for (std::int64_t i = 0; i < schedule_.num_passes(step); ++i) {
     const HostBatch* batch = reader->next();
     scalars.pass = first_scalars.pass + static_cast<std::uint32_t>(schedule_.micro_batch_of(i));
@@ -234,7 +239,37 @@ DivergedEvent TrainingLoop::locate_in_step(const RunSchedule::Step& step, const 
     event.tensor = search.result().tensor;
     if (!search.runs_on()) break;
   }
+  agree_on_origin(event);
   return event;
+}
+
+void TrainingLoop::locate_in_pipeline(const RunSchedule::Step& step, BatchReader& reader, StepScalars scalars,
+                                      DivergedEvent& event) {
+  const std::uint32_t first_pass = scalars.pass;
+  std::int64_t num_read = 0;
+  bool is_first = true;
+  for (const PipelineSteps::Entry& entry : pipeline_step(program_, step).entries) {
+    const Routine& routine = program_.pipeline->routines[static_cast<std::size_t>(entry.routine)];
+    const HostBatch* batch = nullptr;
+    for (; !routine.fields.empty() && num_read <= entry.pass; ++num_read) batch = reader.next();
+    scalars.pass = first_pass + static_cast<std::uint32_t>(schedule_.micro_batch_of(entry.pass));
+    scalars.first_sample = schedule_.own_of_pass(step, entry.pass).begin;
+    NonFiniteSearch search(executor_, routine);
+    if (!std::exchange(is_first, false) || !search.search_parameters() || search.runs_on())
+      executor_.run(routine, scalars, batch, &search);
+    if (!search.found() || event.layer != "loss") continue;
+    event.layer = search.result().layer;
+    event.tensor = search.result().tensor;
+    if (!search.runs_on()) break;
+  }
+  executor_.release_transient();
+}
+
+void TrainingLoop::agree_on_origin(DivergedEvent& event) {
+  const std::optional<int> rank = first_rank(options_.ranks, event.layer != "loss");
+  if (!rank || options_.ranks == nullptr) return;
+  event.layer = text_of_rank(*options_.ranks, *rank, event.layer);
+  event.tensor = text_of_rank(*options_.ranks, *rank, event.tensor);
 }
 
 }  // namespace trainer

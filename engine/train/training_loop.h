@@ -110,6 +110,10 @@ class TrainingLoop {
 
   DivergedEvent locate_in_step(const RunSchedule::Step& step, const StepScalars& scalars, double loss);
   DivergedEvent locate_in_evaluation(double loss);
+  void locate_in_pipeline(const RunSchedule::Step& step, BatchReader& reader, StepScalars scalars,
+                          DivergedEvent& event);
+  /// Of several ranks that found something the first is believed: stages stand in the order of the model.
+  void agree_on_origin(DivergedEvent& event);
 
   Session& session_;
   const Experiment& experiment_;

@@ -599,7 +599,7 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
                        Interruption& interruption, EventSink& events) {
   const RunDirectory directory(experiment.output);
   const bool leads = experiment.parallel.rank == 0;
-  require_internal((options.ranks == nullptr ? 1 : options.ranks->size()) == experiment.parallel.data,
+  require_internal((options.ranks == nullptr ? 1 : options.ranks->size()) == total_ranks(experiment.parallel),
                    "as many ranks as the experiment has reach one another");
   std::optional<RunLock> lock;
   if (leads) {
@@ -621,7 +621,7 @@ RunStatus run_training(const Experiment& experiment, LoadedData data, Device& de
   RunStages stages(experiment, std::move(data), options);
   TrainingRun run(stages, start, weights ? &*weights : nullptr, device, options, interruption, events);
   if (leads && !start.replaces_run) directory.remove_out_of_memory();
-  if (leads && !start.continues_own) directory.remove_ranks(experiment.parallel.data);
+  if (leads && !start.continues_own) directory.remove_ranks(total_ranks(experiment.parallel));
   return run.run();
 }
 

@@ -46,10 +46,11 @@ TEST_CASE("started exchanges run one after the other in their order, and are ove
       input[0] = nullptr;
       if (random() % 4 != 0) continue;
       const std::int64_t num_left = static_cast<std::int64_t>(random() % 3);
-      exchanges.finish(num_left);
+      input[0] = reinterpret_cast<void*>(num_started - num_left - 1);
+      exchanges.finish(input);
       CHECK(num_done >= num_started - num_left);
     }
-    exchanges.finish(0);
+    exchanges.finish_all();
     CHECK(num_done == num_started);
     CHECK(num_wrong == 0);
   }
@@ -65,7 +66,7 @@ TEST_CASE("an exchange runs beside who started it") {
   std::vector<void*> input = {nullptr};
   exchanges.start(kernel, {.inputs = input, .outputs = {}, .workspace = nullptr});
   goes_on = true;  // not reached where start() waits
-  exchanges.finish(0);
+  exchanges.finish_all();
 }
 
 TEST_CASE("where an exchange fails, those behind it do not run, and whoever waits is told") {
@@ -80,12 +81,13 @@ TEST_CASE("where an exchange fails, those behind it do not run, and whoever wait
   std::vector<void*> input = {nullptr};
   const OperandAddresses addresses{.inputs = input, .outputs = {}, .workspace = nullptr};
   exchanges.start(counting, addresses);
-  exchanges.start(failing, addresses);
-  exchanges.start(counting, addresses);
-  exchanges.finish(2);
-  CHECK_THROWS_AS(exchanges.finish(0), RankError);
+  std::vector<void*> other = {&num_run};
+  exchanges.start(failing, {.inputs = other, .outputs = {}, .workspace = nullptr});
+  exchanges.start(counting, {.inputs = other, .outputs = {}, .workspace = nullptr});
+  exchanges.finish(input);
+  CHECK_THROWS_AS(exchanges.finish_all(), RankError);
   CHECK_THROWS_AS(exchanges.start(counting, addresses), RankError);
-  CHECK_THROWS_AS(exchanges.finish(0), RankError);
+  CHECK_THROWS_AS(exchanges.finish_all(), RankError);
   CHECK(num_run == 1);
 }
 
@@ -118,13 +120,13 @@ TEST_CASE("what is dropped does not run, and what runs is over when its memory g
   const OperandAddresses addresses{.inputs = input, .outputs = {}, .workspace = nullptr};
   exchanges.drop();  // nothing
   exchanges.start(kernel, addresses);
-  exchanges.finish(0);
+  exchanges.finish_all();
   for (int i = 0; i < 50; ++i) exchanges.start(kernel, addresses);
   exchanges.drop();
   CHECK(num_running == 0);
   const int num_before = num_run;
   CHECK(num_before < 50);
-  CHECK_THROWS_AS(exchanges.finish(0), InternalError);
+  CHECK_THROWS_AS(exchanges.finish_all(), InternalError);
   CHECK_THROWS_AS(exchanges.start(kernel, addresses), InternalError);
   nap(10'000);
   CHECK(num_run == num_before);
@@ -136,6 +138,6 @@ TEST_CASE("an exchange that finds no memory tells who waits for it") {
   exchanges.prepare();
   std::vector<void*> input = {nullptr};
   exchanges.start(kernel, {.inputs = input, .outputs = {}, .workspace = nullptr});
-  CHECK_THROWS_AS(exchanges.finish(0), std::bad_alloc);
+  CHECK_THROWS_AS(exchanges.finish_all(), std::bad_alloc);
   exchanges.drop();
 }

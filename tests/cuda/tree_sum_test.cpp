@@ -93,7 +93,7 @@ TEST_CASE("GPUs whose sums have one order find what CPUs find, to the bit, and N
       for (const std::vector<std::int64_t>& list : lists) {
         if (list.front() > 1'000'000 && (num_ranks != 4 || type == DType::f64)) continue;
         INFO(num_ranks << " ranks, " << name_of(type) << ", " << list.front());
-        const auto op_of = [&](int) { return all_reduce_op(types_of(type, list), num_ranks); };
+        const auto op_of = [&](int) { return all_reduce_op(types_of(type, list), {num_ranks}); };
         const auto expected = summed([] { return make_cpu_device(1); }, num_ranks, false, op_of);
         CHECK((summed(make_ordered, num_ranks, false, op_of) == expected));
         if (num_ranks == 8 && list.size() == 4) CHECK((summed(make_unordered, num_ranks, false, op_of) != expected));
@@ -110,7 +110,7 @@ TEST_CASE("each of those GPUs finds its part of what CPUs find, and leaves the r
           if ((adds && in_place) || (list.front() > 1'000'000 && num_ranks != 4)) continue;
           INFO(num_ranks << " ranks, " << list.front() << (adds ? ", added" : "") << (in_place ? ", in place" : ""));
           const auto op_of = [&](int rank) {
-            return reduce_scatter_op(types_of(DType::f32, list), num_ranks, rank, adds);
+            return reduce_scatter_op(types_of(DType::f32, list), {num_ranks}, rank, adds);
           };
           CHECK((summed(make_ordered, num_ranks, in_place, op_of) ==
                  summed([] { return make_cpu_device(1); }, num_ranks, in_place, op_of)));
@@ -120,15 +120,15 @@ TEST_CASE("each of those GPUs finds its part of what CPUs find, and leaves the r
 TEST_CASE("the scratch of sums in one order is bounded, and what needs none has none") {
   const std::vector<TensorType> many = types_of(DType::f32, {100'000'000, 3});
   for (const std::int64_t num_ranks : {4, 8, 64, 1024})
-    for (const Op& op : {all_reduce_op(many, num_ranks), reduce_scatter_op(many, num_ranks, 0, true)}) {
+    for (const Op& op : {all_reduce_op(many, {num_ranks}), reduce_scatter_op(many, {num_ranks}, 0, true)}) {
       REQUIRE(sums_as_tree(op, true));
       CHECK(tree_sum_scratch(op).num_bytes() <= most_all_reduce_scratch + 1024);
       CHECK(compute_workspace_bytes(op, {.sums_in_order = true}) == tree_sum_scratch(op).num_bytes());
       CHECK_FALSE(sums_as_tree(op, false));
     }
-  CHECK_FALSE(sums_as_tree(all_reduce_op(many, 2), true));
-  CHECK_FALSE(sums_as_tree(all_reduce_op(types_of(DType::i64, {10}), 8), true));
-  CHECK(compute_workspace_bytes(all_reduce_op(many, 2), {.sums_in_order = true}) == 0);
+  CHECK_FALSE(sums_as_tree(all_reduce_op(many, {2}), true));
+  CHECK_FALSE(sums_as_tree(all_reduce_op(types_of(DType::i64, {10}), {8}), true));
+  CHECK(compute_workspace_bytes(all_reduce_op(many, {2}), {.sums_in_order = true}) == 0);
 }
 
 }  // namespace trainer::cuda

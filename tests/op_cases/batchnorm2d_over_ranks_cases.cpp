@@ -93,7 +93,7 @@ std::vector<OpCase> batchnorm2d_statistics_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](const std::string& name, const std::vector<Moments>& moments, double rows) {
     const auto channels = static_cast<std::int64_t>(moments.size());
-    const BatchNorm2dAttributes attributes{.eps = 1e-3, .momentum = 0.3, .num_ranks = 2};
+    const BatchNorm2dAttributes attributes{.eps = 1e-3, .momentum = 0.3, .ranks = {2}};
     const Values old_mean = random_values(channels, 2), old_var = random_values(channels, 3, 0.5, 2);
     Values running_mean, running_var;
     for (std::size_t i = 0; i < moments.size(); ++i) {

@@ -122,6 +122,8 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::reduce_scatter:
     case OpKind::all_gather:
     case OpKind::broadcast:
+    case OpKind::send:
+    case OpKind::receive:
     case OpKind::finish_exchange:
     case OpKind::offload:
     case OpKind::fetch:
@@ -132,6 +134,7 @@ Narrowed narrowed_operands(OpKind kind) {
 
 Op narrowed(Op op, DType type) {
   const Narrowed which = narrowed_operands(op.kind);
+  if (which == Narrowed::none) return op;
   const Shape first = op.inputs[0].shape, whole = op.placed_at >= 0 ? op.outputs[0].shape : first;
   const auto narrow_all = [&](std::vector<TensorType>& operands, std::size_t count) {
     for (std::size_t i = 0; i < std::min(count, operands.size()); ++i)

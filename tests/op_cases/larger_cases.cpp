@@ -90,7 +90,7 @@ void append_batchnorms(std::vector<OpCase>& cases, const TensorType& x) {
     cases.push_back(drawn(batchnorm2d_normalize_backward_op(normalize), {{3, positive}, {4, sums_of_ranks(channels)}}));
   }
   cases.push_back(drawn(batchnorm2d_sums_op(x)));
-  cases.push_back(drawn(batchnorm2d_statistics_op(batchnorm2d_sums_type(channels), {.num_ranks = 2}),
+  cases.push_back(drawn(batchnorm2d_statistics_op(batchnorm2d_sums_type(channels), {.ranks = {2}}),
                         {{0, sums_of_ranks(channels)}, {2, positive}}));
 }
 
@@ -416,11 +416,13 @@ void append_updates(std::vector<OpCase>& cases) {
     cases.back().scalars.average_share = share;
   }
   cases.push_back(drawn(fill_zero_op(parameters)));
-  cases.push_back(drawn(all_reduce_op(parameters, 1)));
-  cases.push_back(drawn(reduce_scatter_op(parameters, 1, 0)));
-  cases.push_back(drawn(all_gather_op(parameters, 1, 0)));
-  cases.push_back(drawn(broadcast_op(parameters, 1)));
-  cases.push_back(drawn(finish_exchange_op(parameters, 0)));
+  cases.push_back(drawn(all_reduce_op(parameters, {1})));
+  cases.push_back(drawn(reduce_scatter_op(parameters, {1}, 0)));
+  cases.push_back(drawn(all_gather_op(parameters, {1}, 0)));
+  cases.push_back(drawn(broadcast_op(parameters, {1})));
+  cases.push_back(drawn(send_op(parameters.front(), {.ranks = {1}})));
+  cases.push_back(drawn(receive_op(parameters.front(), {.ranks = {1}})));
+  cases.push_back(drawn(finish_exchange_op(parameters)));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ std::vector<OpCase> fill_zero_cases() {
 /// Of one rank: tensors stay as they are. Of several: tests/cpu/all_reduce_test.cpp.
 std::vector<OpCase> all_reduce_cases() {
   const std::vector<TensorType> types = parameters();
-  OpCase c{"one rank", all_reduce_op(types, 1), {}, {}};
+  OpCase c{"one rank", all_reduce_op(types, {1}), {}, {}};
   for (std::size_t i = 0; i < types.size(); ++i) c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
   c.tolerance = 0;
   return {c};
@@ -106,21 +106,37 @@ std::vector<OpCase> all_reduce_cases() {
 
 std::vector<OpCase> broadcast_cases() {
   std::vector<OpCase> cases = all_reduce_cases();
-  cases.front().op = broadcast_op(parameters(), 1);
+  cases.front().op = broadcast_op(parameters(), {1});
   return cases;
 }
 
 /// Nothing was started. Of several ranks: tests/ranks/overlap_test.cpp.
 std::vector<OpCase> finish_exchange_cases() {
   std::vector<OpCase> cases = all_reduce_cases();
-  cases.front().op = finish_exchange_op(parameters(), 0);
+  cases.front().op = finish_exchange_op(parameters());
   return cases;
+}
+
+/// To nobody, and from nobody. Of two ranks: tests/ranks/send_receive_test.cpp.
+std::vector<OpCase> send_cases() {
+  const TensorType type{DType::f32, {3, 5}};
+  OpCase c{"to nobody", send_op(type, {.ranks = {1}}), {random_values(type, 1)}, {}};
+  c.tolerance = 0;
+  return {c};
+}
+
+std::vector<OpCase> receive_cases() {
+  const TensorType type{DType::f32, {3, 5}};
+  OpCase c{"from nobody", receive_op(type, {.ranks = {1}}), {}, {}};
+  c.expected.outputs = {std::vector<double>(15, 0)};
+  c.tolerance = 0;
+  return {c};
 }
 
 /// Of one rank, whose part is all. Of several: tests/ranks/rank_parts_test.cpp.
 std::vector<OpCase> reduce_scatter_cases() {
   const std::vector<TensorType> types = parameters();
-  OpCase c{"one rank", reduce_scatter_op(types, 1, 0), {}, {}};
+  OpCase c{"one rank", reduce_scatter_op(types, {1}, 0), {}, {}};
   for (std::size_t i = 0; i < types.size(); ++i) {
     c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
     c.expected.changed_inputs[static_cast<int>(types.size() + i)] = c.inputs.back();
@@ -132,7 +148,7 @@ std::vector<OpCase> reduce_scatter_cases() {
 
 std::vector<OpCase> all_gather_cases() {
   const std::vector<TensorType> types = parameters();
-  OpCase c{"one rank", all_gather_op(types, 1, 0), {}, {}};
+  OpCase c{"one rank", all_gather_op(types, {1}, 0), {}, {}};
   for (std::size_t i = 0; i < types.size(); ++i) c.inputs.push_back(random_values(types[i], static_cast<int>(i)));
   c.expected.outputs = c.inputs;
   c.tolerance = 0;

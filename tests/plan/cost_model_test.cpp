@@ -315,7 +315,7 @@ TEST_CASE("What ranks tell each other beside other work costs what is waited for
   rates.step_seconds = 1e-3;
   const Op work = activation_op(f32({100'000}), {.function = Activation::tanh});
   const double second = predicted_seconds(work, 0, rates);  // the unit of what follows
-  const Op sum = all_reduce_op(std::array{f32({64'000})}, 2);
+  const Op sum = all_reduce_op(std::array{f32({64'000})}, {2});
   // A sum takes 1.75 of it.
   rates.links.within = {"a wire", static_cast<double>(exchange_of(sum).sent_bytes) / (1.75 * second), 0, 0};
   REQUIRE(*exchange_seconds(exchange_of(sum), rates.links) == Approx(1.75 * second));
@@ -324,23 +324,26 @@ TEST_CASE("What ranks tell each other beside other work costs what is waited for
   Program& program = compiled.program;
   const auto routine_of = [&](const std::vector<Op>& ops) {
     Routine routine;
+    BufferId num_started = 0, num_finished = 0;
     for (const Op& op : ops) {
       program.calls.push_back({op, {}, {}, -1, no_layer, Phase::backward});
+      if (is_started(op)) program.calls.back().inputs = {num_started++};
+      if (op.kind == OpKind::finish_exchange) program.calls.back().inputs = {num_finished++};
       routine.instructions.push_back({Instruction::Kind::run, static_cast<std::int32_t>(program.calls.size()) - 1});
     }
     return routine;
   };
-  const auto finish = [&](std::int64_t num_left) { return finish_exchange_op(sum.inputs, num_left); };
+  const Op finish = finish_exchange_op(sum.inputs);
   // Sums run from 1 to 2.75 and from there to 4.5, what computes from 0 to 4: 0.5 are waited for, then a whole sum.
   program.micro_batches.front().first =
-      routine_of({work, started(sum), work, started(sum), work, finish(1), work, finish(0)});
+      routine_of({work, started(sum), work, started(sum), work, finish, work, finish});
   program.update = routine_of({sum});
   StepTime time = predict_step_time(program, compiled.schedule, rates);
   CHECK(time.communication == Approx(2.25 * second));
   CHECK(time.seconds == Approx(6.25 * second + 1e-3));
   CHECK(time.backward == Approx(6.25 * second));
   // One that is not started waits for those that were: 2 are done at 2.75, and a sum behind that.
-  program.micro_batches.front().first = routine_of({work, started(sum), work, sum, finish(0)});
+  program.micro_batches.front().first = routine_of({work, started(sum), work, sum, finish});
   program.update = routine_of({});
   time = predict_step_time(program, compiled.schedule, rates);
   CHECK(time.communication == Approx(2.5 * second));

@@ -35,7 +35,7 @@ RankLinks links_of(double within, double between, std::int64_t ranks_per_node) {
 }
 
 Op sum_of(std::int64_t num_floats, std::int64_t num_ranks) {
-  return all_reduce_op(std::array{TensorType{DType::f32, {num_floats}}}, num_ranks);
+  return all_reduce_op(std::array{TensorType{DType::f32, {num_floats}}}, {num_ranks});
 }
 
 }  // namespace
@@ -44,13 +44,13 @@ TEST_CASE("a sum of n ranks sends what n - 1 of n slices are, twice; a rank alon
   for (const std::int64_t num_ranks : {1, 2, 3, 8, 1024}) {
     const std::int64_t each = 17;  // floats of a slice
     const Exchange exchange = exchange_of(sum_of(each * num_ranks, num_ranks));
-    CHECK(exchange.num_ranks == num_ranks);
+    CHECK(exchange.ranks == RankGroup{num_ranks});
     // Every other rank's slice to its owner, and the sum of its own to every other rank.
     std::int64_t sent = 0;
     for (std::int64_t other = 1; other < num_ranks; ++other) sent += 2 * each * 4;
     CHECK(exchange.sent_bytes == sent);
   }
-  const Exchange shared = exchange_of(broadcast_op(std::array{TensorType{DType::f16, {3, 5}}}, 4));
+  const Exchange shared = exchange_of(broadcast_op(std::array{TensorType{DType::f16, {3, 5}}}, {4}));
   CHECK(shared.sent_bytes == 30);
   CHECK(exchange_of(activation_op({DType::f32, {4}}, {.function = Activation::relu})).sent_bytes == 0);
 }
@@ -61,10 +61,12 @@ TEST_CASE("of every op that communicates it is known what it sends") {
     if (waits || definition_of(static_cast<OpKind>(kind)).role != Role::communication) continue;
     INFO(name_of(static_cast<OpKind>(kind)));
     const std::array tensors = {TensorType{DType::f32, {640}}};
-    const std::map<OpKind, Op> ops = {{OpKind::all_reduce, all_reduce_op(tensors, 2)},
-                                      {OpKind::broadcast, broadcast_op(tensors, 2)},
-                                      {OpKind::reduce_scatter, reduce_scatter_op(tensors, 2, 0)},
-                                      {OpKind::all_gather, all_gather_op(tensors, 2, 0)}};
+    const std::map<OpKind, Op> ops = {{OpKind::all_reduce, all_reduce_op(tensors, {2})},
+                                      {OpKind::broadcast, broadcast_op(tensors, {2})},
+                                      {OpKind::reduce_scatter, reduce_scatter_op(tensors, {2}, 0)},
+                                      {OpKind::all_gather, all_gather_op(tensors, {2}, 0)},
+                                      {OpKind::send, send_op(tensors[0], peer_attributes(0, 1, 0, false))},
+                                      {OpKind::receive, receive_op(tensors[0], peer_attributes(0, 1, 0, false))}};
     REQUIRE(ops.contains(static_cast<OpKind>(kind)));
     CHECK(exchange_of(ops.at(static_cast<OpKind>(kind))).sent_bytes > 0);
   }
@@ -76,8 +78,8 @@ TEST_CASE("what ranks send to share tensors is what their others receive, of par
   constexpr std::int64_t num_ranks = 5;
   std::int64_t scattered = 0, gathered = 0;
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
-    scattered += exchange_of(reduce_scatter_op(tensors, num_ranks, rank)).sent_bytes;
-    gathered += exchange_of(all_gather_op(tensors, num_ranks, rank)).sent_bytes;
+    scattered += exchange_of(reduce_scatter_op(tensors, {num_ranks}, rank)).sent_bytes;
+    gathered += exchange_of(all_gather_op(tensors, {num_ranks}, rank)).sent_bytes;
   }
   // Each element goes from every rank but its owner to its owner; and from its owner to every other.
   CHECK(scattered == (num_ranks - 1) * 2 * (5000 + 3 + 300));
@@ -85,30 +87,30 @@ TEST_CASE("what ranks send to share tensors is what their others receive, of par
 }
 
 TEST_CASE("ranks on one machine wait for its links, on several for the slower of these and of the network they share") {
-  const Exchange gigabyte = {.num_ranks = 8, .sent_bytes = 1'000'000'000, .num_rounds = 2};
+  const Exchange gigabyte = {.ranks = {8}, .sent_bytes = 1'000'000'000, .num_rounds = 2};
   // All on one machine, whatever its network.
   CHECK(*exchange_seconds(gigabyte, links_of(100, 0, 0)) == Approx(0.01));
   CHECK(*exchange_seconds(gigabyte, links_of(100, 1, 8)) == Approx(0.01));
   // Two machines of four, which send 4 times 10 GB/s each.
   CHECK(*exchange_seconds(gigabyte, links_of(100, 10, 4)) == Approx(1.0 / 40));
   CHECK(*exchange_seconds(gigabyte, links_of(30, 10, 4)) == Approx(1.0 / 30));
-  CHECK(slowest_link(8, links_of(30, 10, 4))->name == "NVLink");
-  CHECK(slowest_link(8, links_of(100, 10, 4))->name == "the network");
+  CHECK(slowest_link({8}, links_of(30, 10, 4))->name == "NVLink");
+  CHECK(slowest_link({8}, links_of(100, 10, 4))->name == "the network");
   // Machines of 3, 3 and 2: all wait for the last.
-  CHECK(num_nodes(8, links_of(100, 10, 3)) == 3);
+  CHECK(num_nodes({8}, links_of(100, 10, 3)) == 3);
   CHECK(*exchange_seconds(gigabyte, links_of(100, 10, 3)) == Approx(1.0 / 20));
   // One on each: no link within.
   CHECK(*exchange_seconds(gigabyte, links_of(0, 10, 1)) == Approx(1.0 / 10));
-  CHECK(exchange_seconds({.num_ranks = 1}, links_of(0, 0, 0)) == 0.0);
+  CHECK(exchange_seconds({.ranks = {1}}, links_of(0, 0, 0)) == 0.0);
 }
 
 TEST_CASE("where a link that is used is not known, neither is the time") {
-  const Exchange exchange = {.num_ranks = 8, .sent_bytes = 1000, .num_rounds = 2};
+  const Exchange exchange = {.ranks = {8}, .sent_bytes = 1000, .num_rounds = 2};
   CHECK_FALSE(exchange_seconds(exchange, {}));
   CHECK_FALSE(exchange_seconds(exchange, links_of(0, 10, 4)));
   CHECK_FALSE(exchange_seconds(exchange, links_of(100, 0, 4)));
   CHECK(exchange_seconds(exchange, links_of(100, 0, 8)));
-  CHECK_FALSE(slowest_link(1, links_of(100, 10, 8)));
+  CHECK_FALSE(slowest_link({1}, links_of(100, 10, 8)));
   // Predictions leave it out.
   MachineRates rates = assumed_cpu_rates(1);
   CHECK(predicted_seconds(sum_of(1 << 20, 2), 0, rates) == 0);
@@ -123,7 +125,7 @@ TEST_CASE("messages wait for one another: one for each further rank of a machine
   links.call_seconds = 1e-6;
   links.quick_call_seconds = 1e3;  // never quicker
   const auto seconds_of = [&](std::int64_t num_ranks, int num_rounds) {
-    return *exchange_seconds({.num_ranks = num_ranks, .sent_bytes = 0, .num_rounds = num_rounds}, links);
+    return *exchange_seconds({.ranks = {num_ranks}, .sent_bytes = 0, .num_rounds = num_rounds}, links);
   };
   CHECK(seconds_of(2, 1) == Approx(1e-6 + 1e-3));
   CHECK(seconds_of(4, 2) == Approx(1e-6 + 6e-3));
@@ -138,7 +140,7 @@ TEST_CASE("short exchanges take the way whose messages are quick, long ones that
   RankLinks links = links_of(1, 0, 0);
   links.within.message_seconds = 1e-3;
   const auto seconds_of = [&](std::int64_t num_bytes) {
-    return *exchange_seconds({.num_ranks = 2, .sent_bytes = num_bytes, .num_rounds = 2}, links);
+    return *exchange_seconds({.ranks = {2}, .sent_bytes = num_bytes, .num_rounds = 2}, links);
   };
   CHECK(seconds_of(1000) == Approx(4e-6));  // 4 times a microsecond, no message waits
   CHECK(seconds_of(100'000'000) == Approx(0.1 + 2e-3));

@@ -97,7 +97,7 @@ TEST_CASE("ranks sum lists of tensors of every type, in one order and to the sam
             types.push_back({type, Shape{list[i]}});
             tensors.push_back(as_type(type, numbers_of(ranks.rank(), i, list[i])));
           }
-          const Op op = all_reduce_op(types, num_ranks);
+          const Op op = all_reduce_op(types, {num_ranks});
           const std::int64_t scratch = device->workspace_bytes(op);
           if (scratch > most_all_reduce_scratch) throw InternalError("scratch has a bound");
           const std::unique_ptr<HostMemory> workspace = device->make_host_memory(std::max<std::int64_t>(scratch, 1));
@@ -130,7 +130,7 @@ TEST_CASE("a broadcast gives all ranks the tensors of rank 0") {
         tensors.push_back(numbers_of(ranks.rank(), i, list[i]));
       }
       for (std::vector<float>& tensor : tensors) inputs.push_back(tensor.data());
-      device->prepare(broadcast_op(types, num_ranks)).run({.inputs = inputs, .outputs = {}, .workspace = nullptr});
+      device->prepare(broadcast_op(types, {num_ranks})).run({.inputs = inputs, .outputs = {}, .workspace = nullptr});
       for (std::size_t i = 0; i < list.size(); ++i)
         num_wrong[static_cast<std::size_t>(ranks.rank())] += tensors[i] == numbers_of(0, i, list[i]) ? 0 : 1;
     });

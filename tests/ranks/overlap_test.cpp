@@ -38,10 +38,13 @@ void walk_started(const Program& program, const Routine& routine, StartedWalk& w
     if (instruction.kind != Kind::run) continue;
     const OpCall& call = program.calls[instruction.index];
     if (call.op.kind == OpKind::finish_exchange) {
-      const auto num_left = static_cast<std::size_t>(attributes_of<FinishExchangeAttributes>(call.op).num_left);
-      if (num_left >= on_their_way.size()) walk.mistake += routine.name + ": nothing to finish; ";
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < on_their_way.size(); ++i)
+        for (const BufferId input : call.inputs)
+          if (on_their_way[i].count(input) > 0) count = i + 1;
+      if (count == 0) walk.mistake += routine.name + ": nothing to finish; ";
       std::set<BufferId> finished;
-      for (; on_their_way.size() > num_left; on_their_way.erase(on_their_way.begin()))
+      for (; count > 0; on_their_way.erase(on_their_way.begin()), --count)
         finished.insert(on_their_way.front().begin(), on_their_way.front().end());
       for (const BufferId input : call.inputs)
         if (finished.count(input) == 0) walk.mistake += routine.name + ": names what it does not finish; ";

@@ -83,7 +83,7 @@ TEST_CASE("a reduce_scatter leaves each rank its part of what all_reduce gives, 
           }
           beside = in_place = summed;
           const std::vector<Bytes> given = summed;
-          run_op(*device, all_reduce_op(types, num_ranks), addresses_of(summed), {});
+          run_op(*device, all_reduce_op(types, {num_ranks}), addresses_of(summed), {});
 
           std::vector<Bytes> parts;
           std::vector<void*> of_beside = addresses_of(beside), of_in_place = addresses_of(in_place);
@@ -95,7 +95,7 @@ TEST_CASE("a reduce_scatter leaves each rank its part of what all_reduce gives, 
             of_in_place.push_back(in_place[i].data() + ranges.back().begin * static_cast<std::int64_t>(size_of(type)));
           }
           for (Bytes& part : parts) of_beside.push_back(part.data());
-          const Op op = reduce_scatter_op(types, num_ranks, ranks.rank());
+          const Op op = reduce_scatter_op(types, {num_ranks}, ranks.rank());
           run_op(*device, op, of_beside, {});
           run_op(*device, op, of_in_place, {});
           std::string& mistakes = wrong[static_cast<std::size_t>(ranks.rank())];
@@ -109,7 +109,7 @@ TEST_CASE("a reduce_scatter leaves each rank its part of what all_reduce gives, 
           }
 
           // To what the parts hold, once more: twice the sum, rounded once.
-          run_op(*device, reduce_scatter_op(types, num_ranks, ranks.rank(), true), of_beside, {});
+          run_op(*device, reduce_scatter_op(types, {num_ranks}, ranks.rank(), true), of_beside, {});
           next = 0;
           for (std::size_t i = 0; i < list.size(); ++i) {
             if (ranges[i].count == 0) continue;
@@ -130,12 +130,12 @@ TEST_CASE("a reduce_scatter leaves each rank its part of what all_reduce gives, 
           next = 0;
           for (std::size_t i = 0; i < list.size(); ++i)
             if (ranges[i].count > 0) own.push_back(of_in_place[list.size() + next++]);
-          const Op gather = all_gather_op(types, num_ranks, ranks.rank());
+          const Op gather = all_gather_op(types, {num_ranks}, ranks.rank());
           run_op(*device, gather, own, addresses_of(once_more));
           run_op(*device, gather, own, addresses_of(in_place));
           if (once_more != in_place) mistakes += " gathered elsewhere";
           for (std::size_t i = 0; i < list.size(); ++i) summed[i] = given[i];
-          run_op(*device, all_reduce_op(types, num_ranks), addresses_of(summed), {});
+          run_op(*device, all_reduce_op(types, {num_ranks}), addresses_of(summed), {});
           if (once_more != summed) mistakes += " gathered";
         });
         INFO(num_ranks << " ranks, " << name_of(type) << ", " << list.front());
@@ -149,18 +149,19 @@ TEST_CASE("what ranks hold of a tensor's bytes is all of it, none twice, also of
       for (const std::int64_t num_ranks : {1, 2, 3, 7}) {
         const TensorType whole = eight_bit ? moment_type(count) : TensorType{DType::f32, {count}};
         const TensorPart part{whole, count};
+        const RankLayout layout{.num_data = num_ranks};
         std::vector<int> held(static_cast<std::size_t>(whole.num_bytes()));
         for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
           std::int64_t num_bytes = 0;
           // Asked for in two pieces that cut ranges anywhere.
           const std::int64_t cut = whole.num_bytes() / 3;
           for (const auto& [begin, end] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, whole.num_bytes()}})
-            for (const HeldRange& range : held_of(part, num_ranks, rank, begin, end - begin)) {
+            for (const HeldRange& range : held_of(part, layout.of_rank(rank), begin, end - begin)) {
               num_bytes += range.num_bytes;
               for (std::int64_t i = 0; i < range.num_bytes; ++i) ++held[static_cast<std::size_t>(range.in_tensor + i)];
-              CHECK(range.in_buffer + range.num_bytes <= part_type(part, num_ranks, rank).num_bytes());
+              CHECK(range.in_buffer + range.num_bytes <= part_type(part, layout.of_rank(rank)).num_bytes());
             }
-          CHECK(num_bytes == part_type(part, num_ranks, rank).num_bytes());
+          CHECK(num_bytes == part_type(part, layout.of_rank(rank)).num_bytes());
         }
         CHECK(std::all_of(held.begin(), held.end(), [](int times) { return times == 1; }));
       }

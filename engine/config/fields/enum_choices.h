@@ -10,5 +10,6 @@ const EnumRule<AllocatorKind>& allocator_choices();
 const EnumRule<LossType>& loss_choices();
 const EnumRule<Metric>& metric_choices();
 const EnumRule<Shard>& shard_choices();
+const EnumRule<PipelineOrder>& pipeline_order_choices();
 
 }  // namespace trainer

@@ -12,6 +12,40 @@ const EnumRule<Shard>& shard_choices() {
   return all;
 }
 
+const EnumRule<PipelineOrder>& pipeline_order_choices() {
+  static const auto all = choice<PipelineOrder>(
+      {{"gpipe", PipelineOrder::gpipe, "forward of all micro-batches, then backward: the most memory"},
+       {"1f1b", PipelineOrder::one_forward_one_backward,
+        "a backward as soon as there is one: activations of as many micro-batches as there are stages"},
+       {"interleaved", PipelineOrder::interleaved,
+        "1f1b with `parallel.chunks` parts of the list of layers on each rank: less waiting, more to send"},
+       {"zero_bubble", PipelineOrder::zero_bubble,
+        "1f1b in which gradients of weights are computed where a stage would wait"}});
+  return all;
+}
+
+namespace {
+
+ExperimentField cut_of_stages() {
+  ExperimentField result;
+  result.key = "parallel.cut";
+  result.rule = layer_patterns("auto");
+  result.help =
+      "Layers at which the stages of `parallel.pipeline` behind the first begin, by their paths; auto: where the "
+      "slowest stage is as fast as it can be";
+  result.set = [](Experiment& experiment, const Value& value) {
+    const auto* patterns = std::get_if<std::vector<std::string>>(&value);
+    experiment.parallel.cut = patterns == nullptr ? std::vector<std::string>{} : *patterns;
+  };
+  result.get = [](const Experiment& experiment) {
+    const std::vector<std::string>& patterns = experiment.parallel.cut;
+    return patterns.empty() ? Value(std::string("auto")) : Value(patterns);
+  };
+  return std::move(result).also_called({"split_points", "stage_boundaries", "pipeline_cuts", "split_spec"});
+}
+
+}  // namespace
+
 void add_parallel_fields(Fields& fields) {
   using enum ResumeEffect;
   constexpr auto parallel = &Experiment::parallel;
@@ -22,6 +56,27 @@ void add_parallel_fields(Fields& fields) {
          "srun and torchrun do; they add up their gradients before each update")
           .also_called({"data_parallel", "ranks", "world_size", "num_gpus", "gpus", "devices", "ddp", "num_processes",
                         "nproc_per_node", "replicas"}));
+  fields.add(
+      harmless,
+      of(parallel, &ParallelConfig::pipeline, "parallel.pipeline", integer(1, most_ranks),
+         "Ranks among which the list of layers is cut into stages: each holds its layers alone, and micro-batches "
+         "go through all of them")
+          .also_called({"pipeline_parallel", "pp", "num_stages", "stages", "pipeline_model_parallel_size",
+                        "pipeline_parallel_size", "pipeline_parallel_degree", "pp_size", "pp_degree"}));
+  fields.add(harmless, of(parallel, &ParallelConfig::schedule, "parallel.schedule", pipeline_order_choices(),
+                          "In which order the stages of `parallel.pipeline` take micro-batches")
+                           .also_called({"pipeline_schedule", "pp_schedule", "pipeline_parallel_schedule"}));
+  fields.add(harmless,
+             of(parallel, &ParallelConfig::micro_batches, "parallel.micro_batches", integer(0, most_ranks),
+                "Micro-batches that a rank's part of a batch is cut into, which go through `parallel.pipeline` one "
+                "behind the other: more of them wait less at its ends, and compute smaller pieces; 0: 4 for each stage")
+                 .also_called({"microbatches", "num_micro_batches", "num_microbatches", "n_microbatches",
+                               "chunks_of_batch", "pipeline_parallel_microbatches"}));
+  fields.add(harmless, of(parallel, &ParallelConfig::chunks, "parallel.chunks", integer(2, 64),
+                          "With `parallel.schedule: interleaved`, parts of the list of layers that each rank has")
+                           .also_called({"virtual_stages", "num_virtual_stages", "model_chunks", "num_model_chunks",
+                                         "virtual_pipeline_model_parallel_size", "vpp"}));
+  fields.add(harmless, cut_of_stages());
   fields.add(harmless,
              of(parallel, &ParallelConfig::shard, "parallel.shard", shard_choices(),
                 "What ranks hold a part of each, instead of all of it (ZeRO 1, 2, 3): the same losses in less memory")

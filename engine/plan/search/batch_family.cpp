@@ -173,7 +173,8 @@ bool searches_program(const Experiment& experiment) {
 
 std::unique_ptr<BatchFamily> BatchFamily::make(const Candidate& low, const Candidate& high, const DeviceModel& device) {
   if (searches_program(low.experiment) || searches_program(high.experiment)) return nullptr;
-  if (low.experiment.parallel.deterministic) return nullptr;  // parts have sizes of their own
+  // Parts and micro-batches have sizes of their own.
+  if (low.experiment.parallel.deterministic || is_pipelined(low.experiment.parallel)) return nullptr;
   try {
     const Program at_low = begin_program(low, device), at_high = begin_program(high, device);
     std::optional<SizedProgram> program = SizedProgram::make(at_low, at_high);

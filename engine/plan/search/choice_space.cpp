@@ -36,7 +36,8 @@ void share_weights(Experiment& experiment) { experiment.parallel.shard = Shard::
 bool can_update_in_backward(const Experiment& experiment) {
   const TrainConfig& train = experiment.train;
   return experiment.memory.update == UpdatePlace::at_end && train.clip_norm <= 0 && train.accumulation_steps == 1 &&
-         train.amp != Amp::fp16 && experiment.parallel.data == 1 && !experiment.parallel.deterministic;
+         train.amp != Amp::fp16 && total_ranks(experiment.parallel) == 1 && !is_pipelined(experiment.parallel) &&
+         !experiment.parallel.deterministic;
 }
 
 std::vector<Saver> savers(const Experiment& experiment, const DataDescription& data, Saver placement) {

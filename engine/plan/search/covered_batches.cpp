@@ -26,7 +26,8 @@ std::unique_ptr<CoveredBatches> CoveredBatches::make(Planner& planner, const Wit
   if (!low || !high || lowest >= highest || !differ_in_batch_only(*low, *high)) return nullptr;
   if (!may_have_lent_places(high->experiment) || searches_program(high->experiment)) return nullptr;
   // Sizes of a rank's part do not tell those of batches.
-  if (high->experiment.parallel.data > 1 || high->experiment.parallel.deterministic) return nullptr;
+  const ParallelConfig& parallel = high->experiment.parallel;
+  if (total_ranks(parallel) > 1 || is_pipelined(parallel) || parallel.deterministic) return nullptr;
   // Bounds are those of whole libraries: where one op has none, none has.
   if (planner.device().most_workspace_bytes(add_op({DType::f32, {1}})) == unknown_workspace_bytes) return nullptr;
   return std::unique_ptr<CoveredBatches>(new CoveredBatches(planner, *high, capacity));

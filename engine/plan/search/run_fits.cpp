@@ -8,6 +8,7 @@
 #include "engine/plan/make_allocator.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/program/compile.h"
+#include "engine/program/pipeline/pipeline_steps.h"
 #include "engine/program/routine_walk.h"
 
 namespace trainer {
@@ -21,6 +22,11 @@ std::vector<const Routine*> first_routines(const Program& program, const RunSche
   std::vector<const Routine*> routines = {&program.load};
   if (schedule.total_steps() < 1) return routines;
   const RunSchedule::Step step = schedule.step(1);
+  if (program.pipeline) {
+    for (const PipelineSteps::Entry& entry : pipeline_step(program, step).entries)
+      routines.push_back(&program.pipeline->routines[static_cast<std::size_t>(entry.routine)]);
+    return routines;
+  }
   routines.push_back(&program.micro_batches.front().first);
   if (schedule.is_cut_into_parts()) return routines;  // sums of parts stand in between
   if (step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1) routines.push_back(&program.micro_batches.front().next);
@@ -72,6 +78,10 @@ std::int64_t num_instructions_of(const Program& program) {
     number += micro_batch.first.instructions.size() + micro_batch.next.instructions.size();
     for (const Routine& routine : micro_batch.others) number += routine.instructions.size();
   }
+  if (program.pipeline)
+    for (const PipelineSteps::Step& step : program.pipeline->steps)
+      for (const PipelineSteps::Entry& entry : step.entries)
+        number += program.pipeline->routines[static_cast<std::size_t>(entry.routine)].instructions.size();
   for (const Routine& routine : program.evaluations) number += routine.instructions.size();
   return static_cast<std::int64_t>(number);
 }

@@ -106,7 +106,7 @@ bool may_have_lent_places(const Experiment& experiment) {
   const AllocatorKind allocator = experiment.memory.allocator;
   const Type checkpointing = experiment.train.checkpointing.type;
   return (allocator == AllocatorKind::planned || allocator == AllocatorKind::automatic) &&
-         checkpointing != Type::budget && checkpointing != Type::automatic;
+         checkpointing != Type::budget && checkpointing != Type::automatic && !is_pipelined(experiment.parallel);
 }
 
 Experiment with_allocator(Experiment experiment, AllocatorKind kind) {

@@ -10,11 +10,6 @@
 namespace trainer {
 namespace {
 
-ValueId root_of(const Graph& graph, ValueId value) {
-  while (graph.values[value].view_of >= 0) value = graph.values[value].view_of;
-  return value;
-}
-
 void add_once(std::vector<std::int32_t>& values, ValueId value) {
   if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
 }

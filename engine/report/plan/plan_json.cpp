@@ -97,12 +97,12 @@ Json ranks_of(const PlanFindings& findings) {
                       {"peak_allocated", shard.peak_allocated},
                       {"peak_reserved", shard.peak_reserved},
                       {"communicated_bytes", shard.communicated_bytes}});
-  const std::optional<LinkRate> link = slowest_link(ranks.size(), ranks.links);
+  const std::optional<LinkRate> link = slowest_link({ranks.size()}, ranks.links);
   return {{"communicated_bytes", ranks.communicated_bytes},
           {"communication_seconds", or_null(ranks.communication_seconds)},
           {"waiting_seconds", ranks.communication_seconds ? Json(ranks.waiting_seconds) : Json(nullptr)},
           {"link", link ? Json(link->name) : Json(nullptr)},
-          {"nodes", num_nodes(ranks.size(), ranks.links)},
+          {"nodes", num_nodes({ranks.size()}, ranks.links)},
           {"efficiency", or_null(ranks.efficiency())},
           {"highest_rank", ranks.highest().first_rank},
           {"plans", std::move(plans)},

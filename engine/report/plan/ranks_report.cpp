@@ -23,7 +23,7 @@ std::string reason_for_no_time(const PlanFindings& findings) {
     return fmt::format("a GPU's profile does not say links.pcie{}",
                        ranks.links.within.name == "PCIe" ? ", and they have no NVLink in common" : "");
   return fmt::format("the ranks are on {}, and a GPU's profile does not say links.network",
-                     format_number_of(num_nodes(ranks.size(), ranks.links), "machine"));
+                     format_number_of(num_nodes({ranks.size()}, ranks.links), "machine"));
 }
 
 std::string sentence_of_no_time(const PlanFindings& findings) {
@@ -33,8 +33,8 @@ std::string sentence_of_no_time(const PlanFindings& findings) {
 
 /// "NVLink", "the network between 2 machines".
 std::string link_text(const RankFindings& ranks) {
-  const std::int64_t nodes = num_nodes(ranks.size(), ranks.links);
-  std::string name = slowest_link(ranks.size(), ranks.links)->name;
+  const std::int64_t nodes = num_nodes({ranks.size()}, ranks.links);
+  std::string name = slowest_link({ranks.size()}, ranks.links)->name;
   if (nodes == 1) return name;
   if (name == ranks.links.between.name) return fmt::format("{} between {} machines", name, format_count(nodes));
   return fmt::format("{} (the network between {} machines is faster)", name, format_count(nodes));

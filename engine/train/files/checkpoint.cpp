@@ -161,7 +161,7 @@ void read_former(const WeightFiles& files, const WeightTensor& tensor, const For
 /// Whether this rank has any of it.
 bool holds(const Program& program, BufferId buffer, std::int64_t offset, std::int64_t num_bytes) {
   const std::optional<TensorPart>& part = program.buffers[buffer].part;
-  return !part || !held_of(*part, program.num_ranks, program.rank, offset, num_bytes).empty();
+  return !part || !held_of(*part, program.ranks, offset, num_bytes).empty();
 }
 
 void read_in_pieces(const WeightFiles& files, const WeightTensor& tensor, const SavedTensor& saved, PieceMemory& memory,

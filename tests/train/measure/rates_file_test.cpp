@@ -165,6 +165,8 @@ TEST_CASE(
                                          OpKind::reduce_scatter,
                                          OpKind::all_gather,
                                          OpKind::broadcast,
+                                         OpKind::send,
+                                         OpKind::receive,
                                          OpKind::finish_exchange};
   for (int i = 0; i < num_op_kinds; ++i) {
     const auto kind = static_cast<OpKind>(i);

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/config/experiment.h"
+#include "engine/graph/graph.h"
+
+namespace trainer {
+
+// Note [Cut into stages]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// The list of layers is cut where parallel.cut says; else so that the chunk which takes longest takes as little as it
+// can, by the rough times of its ops (engine/program/op_time.h), and of all such cuts where the fewest bytes cross.
+// Embeddings, heads and losses count as what they compute. All ranks, batch sizes and modes have one cut: that of the
+// largest micro-batch in training.
+
+/// Which part of the list of layers each layer is of.
+struct StageCut {
+  std::vector<LayerId> begins;  ///< of chunks behind the first, ascending
+
+  std::int32_t num_chunks() const { return static_cast<std::int32_t>(begins.size()) + 1; }
+  std::int32_t chunk_of(LayerId layer) const;
+};
+
+/// Of a forward pass. Throws ConfigError where there are fewer layers than parts, or parallel.cut names none, or one
+/// that is not behind the one before it.
+StageCut cut_into_stages(const Graph& forward, const ParallelConfig& parallel);
+
+/// By parameter, the stages whose layers read it, ascending; stage 0 has what none reads.
+std::vector<std::vector<std::int32_t>> stages_of_parameters(const Graph& forward, const StageCut& cut,
+                                                            std::int32_t num_stages);
+
+}  // namespace trainer

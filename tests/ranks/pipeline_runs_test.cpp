@@ -1,0 +1,171 @@
+#include "tests/ranks/deterministic_cases.h"
+#include "tests/ranks/rank_runs.h"
+
+// Whole runs of pipelines (Note [Pipelines] in engine/program/pipeline/stage_graph.h), beside one process that takes
+// the same micro-batches, and beside their plans.
+
+using namespace trainer;
+
+namespace {
+
+/// Skips that pass stages, one read by two layers of another, and batch norms by the micro-batch.
+constexpr const char* skips_model = R"(
+name: skips
+seed: 5
+data: {type: synthetic, shape: [8, 8, 2], classes: 3, samples: 29, validation_samples: 7}
+model:
+  layers:
+    - conv2d: {out: 5, kernel: 3, padding: 1, name: wide}
+    - batchnorm2d
+    - relu: {name: first}
+    - maxpool2d: {kernel: 2}
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - relu: {name: second}
+    - conv2d: {out: 6, kernel: 3, padding: 1}
+    - groupnorm: {groups: 2, name: third}
+    - concat: {from: [second, third]}
+    - upsample: {scale: 2, mode: bilinear, name: large}
+    - concat: {from: [first, large]}
+    - residual: {layers: [{conv2d: {out: 17, kernel: 3, padding: 1}}, relu]}
+    - concat: {from: [first, "11"]}
+    - dropout: {p: 0.2}
+    - conv2d: {out: 4, kernel: 3}
+    - flatten
+    - linear: {out: 3}
+optimizer: {type: sgd, lr: 0.02, momentum: 0.9}
+train: {batch_size: 9, steps: 8, eval_every: 4}
+)";
+
+/// An embedding that the head shares, and documents, which all attentions ask for.
+constexpr const char* tied_model = R"(
+name: tied
+seed: 3
+data: {type: synthetic, samples: 19, sequence_length: 6, classes: 24, validation_samples: 5}
+model:
+  layers:
+    - embedding: {num: 24, dim: 16, name: wte}
+    - position_embedding: {length: 6}
+    - repeat:
+        times: 3
+        layers:
+          - residual: {layers: [layernorm, {linear: {out: 48}}, {attention: {heads: 4, causal: true, dropout: 0.1}}, {linear: {out: 16}}]}
+          - residual: {layers: [layernorm, {linear: {out: 32}}, gelu, {linear: {out: 16}}]}
+    - layernorm
+    - linear: {out: 24, bias: false, share: wte}
+optimizer: {type: adamw, lr: 0.01}
+train: {batch_size: 8, steps: 9, eval_every: 3, clip_norm: 0.5}
+)";
+
+std::vector<RankCase> pipeline_cases() {
+  std::vector<RankCase> cases = rank_cases();
+  cases.push_back({"skips", skips_model});
+  cases.push_back({"skips, computed again", skips_model, {"train.checkpointing=sqrt", "memory.allocator=planned"}});
+  cases.push_back({"skips, frozen in front", skips_model, {"freeze=[wide]"}});
+  cases.push_back({"a tied embedding", tied_model});
+  cases.push_back({"a tied embedding in 16 bits",
+                   tied_model,
+                   {"train.amp=bf16", "train.checkpointing=sqrt", "optimizer.lr=0.001"},
+                   3e-2});
+  return cases;
+}
+
+/// A network of as many layers as the longest has stages.
+bool is_short(const RankCase& each) { return each.yaml == numbers_model; }
+
+void check_same_runs(const std::vector<RankRun>& ranks, const RankRun& one) {
+  for (const RankRun& run : ranks) {
+    CHECK(run.mistake == "");
+    CHECK(run.status == one.status);
+    REQUIRE(run.steps.size() == one.steps.size());
+    REQUIRE(run.evaluations.size() == one.evaluations.size());
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      CHECK(run.steps[i].loss == one.steps[i].loss);
+      CHECK(run.steps[i].samples == one.steps[i].samples);
+    }
+    for (std::size_t i = 0; i < one.evaluations.size(); ++i) {
+      CHECK(run.evaluations[i].loss == one.evaluations[i].loss);
+      CHECK(run.evaluations[i].accuracy == one.evaluations[i].accuracy);
+      CHECK(run.evaluations[i].samples == one.evaluations[i].samples);
+    }
+  }
+}
+
+}  // namespace
+
+struct Layout {
+  int num_ranks = 2, num_stages = 2;
+  const char* schedule = "1f1b";
+  const char* overlap = "true";
+};
+
+std::string name_of(const Layout& layout) {
+  return std::to_string(layout.num_ranks) + "_" + std::to_string(layout.num_stages) + layout.schedule + layout.overlap;
+}
+
+std::vector<RankRun> run_layout(const RankCase& each, const Layout& layout, const std::string& output,
+                                const std::vector<std::string>& more) {
+  std::vector<std::string> overrides = each.overrides;
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  overrides.push_back(std::string("parallel.schedule=") + layout.schedule);
+  overrides.push_back(std::string("parallel.overlap=") + layout.overlap);
+  return run_ranks(layout.num_ranks, each.yaml, output, overrides, {.num_stages = layout.num_stages});
+}
+
+TEST_CASE("stages of a pipeline train as one process that takes the same micro-batches, bit for bit, in their plans") {
+  for (const RankCase& each : pipeline_cases()) {
+    const OutputFolder folder;
+    const auto with = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> overrides = each.overrides;
+      overrides.insert(overrides.end(), more.begin(), more.end());
+      return overrides;
+    };
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), with({"parallel.micro_batches=3"})).front();
+    REQUIRE(one.status == RunStatus::done);
+    for (const Layout& layout : {Layout{2, 2, "gpipe", "false"}, Layout{2, 2, "gpipe"}, Layout{2, 2, "1f1b", "false"},
+                                 Layout{2, 2}, Layout{2, 2, "zero_bubble", "false"}, Layout{2, 2, "zero_bubble"},
+                                 Layout{3, 3, "1f1b", "false"}, Layout{3, 3}, Layout{3, 3, "zero_bubble"},
+                                 Layout{2, 2, "interleaved", "false"}, Layout{2, 2, "interleaved"}}) {
+      if (is_short(each) && (layout.num_stages > 2 || layout.schedule == std::string("interleaved"))) continue;
+      INFO(each.name << ", " << name_of(layout));
+      const std::vector<RankRun> ranks =
+          run_layout(each, layout, folder.path(name_of(layout)), {"parallel.micro_batches=3"});
+      // Two stages add up the gradients of a tied embedding behind all micro-batches, one process within each.
+      if (each.yaml == tied_model) {
+        check_against_one(ranks, one, each.tolerance);
+        continue;
+      }
+      check_same_runs(ranks, one);
+      for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+        CHECK(same_file(folder, "one", name_of(layout), static_cast<int>(one.steps.size()), file));
+    }
+  }
+}
+
+TEST_CASE("pipelines of ranks that share a batch train as one process does, to rounding, in their plans") {
+  for (const RankCase& each : pipeline_cases()) {
+    const OutputFolder folder;
+    const RankRun one =
+        run_ranks(1, each.yaml, folder.path("one"), with_overrides(each.overrides, {"parallel.micro_batches=4"}))
+            .front();
+    REQUIRE(one.status == RunStatus::done);
+    const bool has_norms = each.yaml == skips_model;  // which go by a micro-batch, and other ones
+    for (const char* shard : {"none", "optimizer", "parameters"}) {
+      INFO(each.name << ", shard " << shard);
+      const bool is_cut = shard == std::string("parameters");
+      std::vector<RankRun> ranks;
+      try {
+        ranks = run_layout(each, {4, 2}, folder.path(shard),
+                           {std::string("parallel.shard=") + shard, "parallel.micro_batches=2",
+                            is_cut ? "data.drop_last=true" : "data.drop_last=false"});
+      } catch (const ConfigError& error) {
+        CHECK(is_cut);
+        CHECK(std::string(error.what()) == "");
+        continue;
+      }
+      if (has_norms || is_cut)
+        for (const RankRun& run : ranks) CHECK(run.mistake == "");
+      else
+        check_against_one(ranks, one, each.tolerance);
+    }
+  }
+}
