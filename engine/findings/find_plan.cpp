@@ -179,7 +179,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.layer_labels = layer_labels(compiled.program);
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
-  findings.shard = experiment.parallel.shard;
+  findings.parallel = experiment.parallel;
   findings.ranks = find_ranks(request.experiment, data, ranks, compiled.program, target.rates);
   findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
@@ -248,9 +248,9 @@ PlanComparison compare_targets(const PlanRequest& request, const DeviceSource& d
   }
   if (total_ranks(experiment.parallel) > 1)
     comparison.notes.push_back(
-        fmt::format("{} ranks share each batch; this is of rank 0, which has no smaller part of "
-                    "it than another.",
-                    experiment.parallel.data));
+        fmt::format("{} ranks train together; this is of rank 0, which has no smaller part of a batch than another{}.",
+                    total_ranks(experiment.parallel),
+                    experiment.parallel.pipeline > 1 ? ", and the first stage of the pipeline" : ""));
   const auto or_none = [](std::vector<std::string> given) {
     if (given.empty()) given.emplace_back();
     return given;

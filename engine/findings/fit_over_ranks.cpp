@@ -28,6 +28,8 @@ std::optional<double> efficiency_of(const Change& choice, FitSearch& search) {
   if (!search.knows_links()) return std::nullopt;
   Experiment alone = choice.experiment;
   alone.parallel.data = 1;
+  alone.parallel.micro_batches = num_micro_batches(alone.parallel);
+  alone.parallel.pipeline = 1;
   alone.parallel.shard = Shard::none;
   alone.memory.kept = nullptr;
   alone.kept_from = nullptr;
@@ -107,11 +109,19 @@ FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& d
   if (!as_is.problem) note_as_is(own, as_is, findings);
   double base_seconds = as_is.problem ? 0 : as_is.time.seconds;
   std::optional<ConfigError> first_problem;
+  // Of so many ranks, those that share a batch.
+  const auto num_data = [&](std::int64_t num_ranks) {
+    const ParallelConfig& parallel = own.experiment.parallel;
+    const std::int64_t of_each = parallel.pipeline * parallel.tensor;
+    if (num_ranks % of_each != 0)
+      throw ConfigError(fmt::format("parallel.pipeline and tensor take a multiple of {} ranks", of_each));
+    return num_ranks / of_each;
+  };
   const auto search_with = [&](std::int64_t num_ranks) -> FitSearch& {
     if (num_ranks == own.num_ranks()) return own;
     std::vector<std::string> overrides = request.overrides;
     std::erase_if(overrides, [](const std::string& each) { return each.starts_with("parallel.data="); });
-    overrides.push_back(fmt::format("parallel.data={}", num_ranks));
+    overrides.push_back(fmt::format("parallel.data={}", num_data(num_ranks)));
     return *searches.emplace_back(std::make_unique<FitSearch>(request, overrides, devices, &own));
   };
   const auto search_one = [&](SearchedRanks& searched) {
@@ -136,7 +146,7 @@ FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& d
     searched.fits = !choices.empty();
     for (Change& choice : best_few(choices)) {
       add_prefix(choice.set, search.experiment.override_prefix);
-      if (!is_own) choice.set.insert(choice.set.begin(), fmt::format("parallel.data={}", searched.num_ranks));
+      if (!is_own) choice.set.insert(choice.set.begin(), fmt::format("parallel.data={}", num_data(searched.num_ranks)));
       choice.numbers = std::max(choice.numbers, effect);
       choice.relative_step_time = choice.step_seconds / base_seconds;
       const std::optional<double> efficiency = efficiency_of(choice, search);

@@ -78,8 +78,8 @@ struct PlanFindings {
   EvaluationSavings evaluation_savings{};
   std::vector<std::string> notes;  ///< sentences about what was asked for and is not as it seems
   std::optional<PlanVerification> verification;
-  Shard shard = Shard::none;  ///< parallel.shard
-  RankFindings ranks{};       ///< of several: all of them; the rest is of rank 0
+  ParallelConfig parallel{};
+  RankFindings ranks{};  ///< of several: all of them; the rest is of rank 0
 
   bool is_described() const { return !profile.empty(); }
   bool has_ranks() const { return !ranks.plans.empty(); }

@@ -1,6 +1,8 @@
 #include "engine/findings/rank_plans.h"
 
+#include <fmt/format.h>
 #include <algorithm>
+
 #include <array>
 #include <initializer_list>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/step_routines.h"
+#include "engine/program/pipeline/pipeline_steps.h"
 #include "engine/program/routine_walk.h"
 
 namespace trainer {
@@ -67,10 +70,12 @@ std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDesc
   return begins;
 }
 
-RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescription& data, const PlanTarget& target) {
+/// `programs`: takes its program.
+RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescription& data, const PlanTarget& target,
+                   std::vector<Program>& programs) {
   const std::int64_t capacity = target.capacity.num_bytes;
   const Experiment experiment = with_kept_segments(of_rank(asked, rank), target);
-  const CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, capacity);
+  CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, capacity);
   MemoryPlan plan = plan_memory(compiled, capacity);
   const bool fits = plan.fits;
   if (!fits) plan = plan_memory(compiled, unlimited_capacity);
@@ -80,16 +85,20 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
   const BatchParts& parts = schedule.parts();
   std::int64_t batch_size = 0;
   for (std::int64_t i = 0; i < parts.num_own; ++i) batch_size += parts.own(schedule.batch_size(), i).count;
+  const double compute_seconds = predict_step_time(compiled.program, compiled.schedule, of_one).seconds;
+  std::string layers = layers_of_stage(compiled.program);
+  programs.push_back(std::move(compiled.program));
   return {.first_rank = rank,
           .num_ranks = 1,
           .gpu = {},
           .capacity = capacity,
           .batch_size = batch_size,
           .num_parts = parts.num_own,
+          .layers = std::move(layers),
           .fits = fits,
           .peak_allocated = plan.peak_allocated,
           .peak_reserved = plan.peak_reserved,
-          .compute_seconds = predict_step_time(compiled.program, compiled.schedule, of_one).seconds};
+          .compute_seconds = compute_seconds};
 }
 
 /// With the stages whose cache it begins with.
@@ -119,8 +128,8 @@ std::optional<ShardPlan> plan_shard(const Experiment& asked, Shard shard, const 
 
 /// Whether two ranks that follow each other, with parts of other sizes, come to the same.
 bool hold_alike(const RankPlan& a, const RankPlan& b) {
-  return a.gpu == b.gpu && a.capacity == b.capacity && a.batch_size == b.batch_size && a.fits == b.fits &&
-         a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved;
+  return a.gpu == b.gpu && a.layers == b.layers && a.capacity == b.capacity && a.batch_size == b.batch_size &&
+         a.fits == b.fits && a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved;
 }
 
 /// Calls `visit(exchange, times)` for what is told in the first update and its micro-batches.
@@ -154,6 +163,7 @@ std::int64_t RankFindings::size() const {
 }
 
 double RankFindings::step_seconds() const {
+  if (pipeline) return pipeline->step.seconds;
   double slowest = 0;
   for (const RankPlan& plan : plans) slowest = std::max(slowest, plan.compute_seconds);
   return slowest + (communication_seconds ? waiting_seconds : 0);
@@ -189,11 +199,16 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     end_of_targets += each.num_ranks;
   }
   require_internal(end_of_targets == num_ranks, "every rank has a target");
+  const RunSchedule schedule(asked, data);
+  std::vector<Program> stages;
   auto target = targets.begin();
   std::int64_t end_of_target = target->num_ranks;
   for (auto begin = begins.begin(); begin != begins.end(); ++begin) {
     if (*begin == end_of_target) end_of_target += (++target)->num_ranks;
-    RankPlan plan = plan_rank(asked, *begin, data, *target->target);
+    std::vector<Program> programs;
+    RankPlan plan = plan_rank(asked, *begin, data, *target->target, programs);
+    findings.communicated_bytes = std::max(findings.communicated_bytes, communicated_bytes(programs.front(), schedule));
+    if (ranks.of_rank(*begin).data_place() == 0) stages.push_back(std::move(programs.front()));
     plan.num_ranks = (std::next(begin) == begins.end() ? num_ranks : *std::next(begin)) - *begin;
     plan.gpu = target->gpu;
     if (!findings.plans.empty() && hold_alike(findings.plans.back(), plan)) {
@@ -204,11 +219,15 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     }
     findings.plans.push_back(std::move(plan));
   }
-  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
-    if (std::optional<ShardPlan> plan = plan_shard(asked, shard, data, *targets.front().target))
-      findings.shards.push_back(*plan);
-  const RunSchedule schedule(asked, data);
-  findings.communicated_bytes = communicated_bytes(program, schedule);
+  if (ranks.num_data > 1)
+    for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})
+      if (std::optional<ShardPlan> plan = plan_shard(asked, shard, data, *targets.front().target))
+        findings.shards.push_back(*plan);
+  if (ranks.num_stages > 1 && targets.size() == 1) {
+    std::vector<const Program*> programs;
+    for (const Program& stage : stages) programs.push_back(&stage);
+    findings.pipeline = predict_pipeline_time(programs, schedule, rates);
+  }
   findings.links = rates.links;
   findings.communication_seconds = update_seconds(program, schedule, rates.links);
   if (findings.communication_seconds)

@@ -10,6 +10,7 @@
 #include "engine/findings/plan_target.h"
 #include "engine/graph/data_description.h"
 #include "engine/plan/link_rates.h"
+#include "engine/plan/pipeline_time.h"
 #include "engine/program/program.h"
 #include "engine/program/run_schedule.h"
 
@@ -22,6 +23,7 @@ struct RankPlan {
   std::int64_t capacity = 0;
   std::int64_t batch_size = 0;  ///< samples of a whole micro-batch that it takes
   std::int64_t num_parts = 1;   ///< in which it computes them, one behind the other: parallel.deterministic
+  std::string layers{};         ///< "wte to h.5", of a stage of a pipeline; empty: all
   bool fits = true;
   std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
   double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
@@ -44,9 +46,11 @@ struct TargetOfRanks {
 
 /// What several ranks take together.
 struct RankFindings {
-  std::vector<RankPlan> plans;          ///< all of them; none where there is one rank, and then nothing else holds
-  std::vector<ShardPlan> shards;        ///< each value that goes with the others, none first
-  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, and as many that it receives
+  std::vector<RankPlan> plans;    ///< all of them; none where there is one rank, and then nothing else holds
+  std::vector<ShardPlan> shards;  ///< each value that goes with the others, none first; of ranks that share a batch
+  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, at most, and receives
+  std::optional<PipelineTime>
+      pipeline;  ///< of a pipeline of several stages, on one kind of device; message times as far as links are known
   RankLinks links;
   /// That this takes; nothing where a link is not known, and then no predicted time has it in it.
   std::optional<double> communication_seconds;

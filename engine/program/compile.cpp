@@ -90,6 +90,7 @@ class Stages {
             .count;
     const Graph forward = make_forward_graph(experiment, data, most, GraphMode::training);
     cut_ = cut_into_stages(forward, experiment.parallel);
+    layers_ = cut_.layers_of(forward, static_cast<std::int32_t>(ranks_.stage()), num_stages());
     if (num_stages() == 1) return;
     messages_ = stage_messages(forward, cut_, num_stages());
     parameter_stages_ = stages_of_parameters(forward, cut_, num_stages());
@@ -102,6 +103,7 @@ class Stages {
 
   bool are_on() const { return is_on_; }
   const StageCut& cut() const { return cut_; }
+  const std::vector<std::pair<LayerId, LayerId>>& layers() const { return layers_; }
   const std::vector<StageMessage>& messages() const { return messages_; }
   const std::vector<std::vector<std::int32_t>>& parameter_stages() const { return parameter_stages_; }
   PipelineShape shape(PipelineOrder order) const {
@@ -116,6 +118,16 @@ class Stages {
                          [&](ValueId input) { return root_of(forward, input) == root_of(forward, field); });
     });
   }
+  /// Ranks of GPUs reach each other in one group: throws ConfigError where some of them would add up by themselves.
+  void require_one_group() const {
+    if (ranks_.num_data > 1)
+      throw ConfigError("on GPUs ranks of several pipelines do not share a batch yet: set parallel.data: 1");
+    const bool is_tied = std::any_of(parameter_stages_.begin(), parameter_stages_.end(),
+                                     [](const std::vector<std::int32_t>& stages) { return stages.size() > 1; });
+    if (is_tied && num_stages() > 2)
+      throw ConfigError(
+          "on GPUs weights that two stages share are not added up yet where there are more: set parallel.pipeline: 2");
+  }
   /// Leaves this rank's stage in a forward pass.
   void keep_own(Graph& forward) const {
     if (is_on_) keep_stage(forward, cut_, stage_messages(forward, cut_, num_stages()), ranks_);
@@ -127,6 +139,7 @@ class Stages {
   const RankLayout ranks_;
   const bool is_on_;
   StageCut cut_;
+  std::vector<std::pair<LayerId, LayerId>> layers_;  ///< as PipelineSteps has them
   std::vector<StageMessage> messages_;
   std::vector<std::vector<std::int32_t>> parameter_stages_;  ///< as Program has them
 };
@@ -271,6 +284,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
   const Stages stages(experiment, data, schedule);
   program.parameter_stages = stages.parameter_stages();
+  if (device.kind() == "cuda" && experiment.parallel.pipeline > 1) stages.require_one_group();
   /// A micro-batch of so many samples, after all passes.
   const auto training_graph = [&](std::int64_t batch_size) {
     Graph graph = make_forward_graph(experiment, data, batch_size, GraphMode::training);
@@ -310,6 +324,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                          if (shape.splits_backward()) nodes.num_deferred = defer_weight_gradients(nodes.graph);
                          return nodes;
                        });
+    program.pipeline->layers = stages.layers();
     batch_sizes.clear();
     if (!goes_on(program)) return std::nullopt;
   }

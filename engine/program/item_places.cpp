@@ -19,6 +19,8 @@ using Packing = WindowPacking::Result;
 constexpr std::int64_t pairs_of_orders = 150'000'000, pairs_of_changes = 10'000'000;
 constexpr std::size_t num_searches = 10;
 constexpr std::int64_t most_changes = 30'000;
+/// Of more windows, as the steps of pipelines have, all together get as many changes as so many by themselves.
+constexpr std::size_t most_whole_windows = 16, windows_of_many = 4;
 /// Of the peak: what is at least the first part of it gets its order first, then what is at least the second, and so
 /// on.
 constexpr std::array<std::int64_t, 6> parts_of_large = {30, 60, 120, 240, 480, 960};
@@ -82,8 +84,9 @@ class HighestLive {
 /// The search in one window; see Note [Search for places].
 class WindowSearch {
  public:
-  WindowSearch(WindowPacking& packing, const HighestLive& highest_live, std::int64_t goal_bytes)
-      : packing_(packing), highest_live_(highest_live), goal_bytes_(goal_bytes) {}
+  WindowSearch(WindowPacking& packing, const HighestLive& highest_live, std::int64_t goal_bytes,
+               std::int64_t most_pairs)
+      : packing_(packing), highest_live_(highest_live), goal_bytes_(goal_bytes), most_pairs_(most_pairs) {}
 
   Packing run() {
     try_usual_orders();
@@ -194,7 +197,7 @@ class WindowSearch {
     const std::int64_t pairs = packing_.num_pairs(order.size()) + static_cast<std::int64_t>(8 * order.size());
     for (std::int64_t i = 1; i <= most_changes && !is_within(best, 1000); ++i) {
       pairs_looked_at_ += pairs;
-      if (pairs_looked_at_ > pairs_of_changes) break;
+      if (pairs_looked_at_ > most_pairs_) break;
       Order changed = order;
       if (!change(changed)) continue;
       Packing packing = packing_.pack(changed, fit_, goal_bytes_);
@@ -255,6 +258,7 @@ class WindowSearch {
   std::vector<Start> starts_;  ///< the usual orders
   Fit fit_ = Fit::lowest;      ///< of the search at hand
   std::vector<std::size_t> sticking_out_, in_the_way_;
+  const std::int64_t most_pairs_;     ///< of one search of changes
   std::int64_t pairs_looked_at_ = 0;  ///< in changes
   std::mt19937_64 generator_;
 };
@@ -281,10 +285,14 @@ ItemPlaces place_in_windows(std::span<const PlacedItem> items, std::span<const L
                             const HighestLive& highest_live, std::int64_t peak) {
   ItemPlaces places;
   places.offsets.assign(items.size(), -1);
+  const std::int64_t most_pairs =
+      windows.size() > most_whole_windows
+          ? pairs_of_changes * static_cast<std::int64_t>(windows_of_many) / static_cast<std::int64_t>(windows.size())
+          : pairs_of_changes;
   for (const LiveInterval& window : windows) {
     WindowPacking packing(items, places.offsets, window);
     if (packing.members().empty()) continue;
-    const Packing found = WindowSearch(packing, highest_live, std::max(peak, places.total_bytes)).run();
+    const Packing found = WindowSearch(packing, highest_live, std::max(peak, places.total_bytes), most_pairs).run();
     for (std::size_t m = 0; m < found.offsets.size(); ++m)
       places.offsets[static_cast<std::size_t>(packing.members()[m])] = found.offsets[m];
     places.total_bytes = std::max(places.total_bytes, found.total_bytes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/errors.h"
@@ -47,20 +49,27 @@ std::vector<Stretch> stretches_of(const Program& program) {
   }
   std::vector<std::size_t> ends_of_pipeline;
   if (program.pipeline) {
-    // Each entry by itself: what is live depends on those before it.
+    // What is live depends on the entries before; once that comes again, so do the places.
+    std::map<std::pair<std::int32_t, std::set<BufferId>>, std::size_t> known;
     for (const PipelineSteps::Step& step : program.pipeline->steps) {
-      for (std::size_t i = 0; i < step.entries.size(); ++i) {
-        const std::size_t entry = add(program.pipeline->routines[static_cast<std::size_t>(step.entries[i].routine)]);
-        if (i == 0)
-          between_steps.push_back(entry);
-        else
-          stretches[entry - 1].followers = {entry};
+      std::set<BufferId> live;
+      std::optional<std::size_t> before;
+      for (const PipelineSteps::Entry& entry : step.entries) {
+        const Routine& routine = program.pipeline->routines[static_cast<std::size_t>(entry.routine)];
+        const auto [found, is_new] = known.try_emplace({entry.routine, live}, 0);
+        if (is_new) found->second = add(routine);
+        std::vector<std::size_t>& list = before ? stretches[*before].followers : between_steps;
+        if (std::find(list.begin(), list.end(), found->second) == list.end()) list.push_back(found->second);
+        before = found->second;
+        for_each_change(routine, [&](BufferId buffer, bool is_allocated) {
+          is_allocated ? static_cast<void>(live.insert(buffer)) : static_cast<void>(live.erase(buffer));
+        });
       }
-      ends_of_pipeline.push_back(stretches.size() - 1);
+      if (before) ends_of_pipeline.push_back(*before);
     }
   }
   const std::size_t update = of_step(program.update);
-  for (const std::size_t end : ends_of_pipeline) stretches[end].followers = {update};
+  for (const std::size_t end : ends_of_pipeline) stretches[end].followers.push_back(update);
   for (const Routine& routine : program.evaluations) between_steps.push_back(add(routine));
   if (!program.agree_evaluation.instructions.empty()) between_steps.push_back(add(program.agree_evaluation));
   if (program.generation) {

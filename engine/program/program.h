@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -125,6 +126,7 @@ struct PipelineSteps {
   };
   std::vector<Routine> routines;
   std::vector<Step> steps;
+  std::vector<std::pair<LayerId, LayerId>> layers;  ///< of the model that this rank has: first and last of each chunk
 };
 
 /// Shared by training, prediction and diagnosis: the only list of what is held when.

@@ -122,30 +122,42 @@ class RoutineSchedule {
   };
 
   void mark(Scheduler::Segment::Kind kind, std::int32_t place, bool is_gradient = false) {
-    const bool is_same = !marks_.empty() && marks_.back().segment.kind == kind &&
-                         marks_.back().segment.place == place && marks_.back().segment.is_gradient == is_gradient;
-    if (!is_same) marks_.push_back({routine_.instructions.size(), {kind, place, is_gradient, {}}});
+    marks_.push_back({routine_.instructions.size(), {kind, place, is_gradient, {}}});
   }
 
-  void begin_segment(std::size_t n) {
+  /// That of a node which computes: its kind, and the chunk that it is of.
+  std::pair<Scheduler::Segment::Kind, std::int32_t> segment_of(std::size_t n) const {
     using SegmentKind = Scheduler::Segment::Kind;
-    const GraphNode& node = graph_.nodes[n];
-    if (is_message(node))
-      return mark(SegmentKind::exchange, attributes_of<PeerAttributes>(node.op).message, node.phase != Phase::forward);
     // What is computed again is part of the backward pass of what reads it, whatever layer it is of.
     std::size_t of = n;
     while (graph_.nodes[of].phase == Phase::recompute && of + 1 < graph_.nodes.size()) ++of;
-    SegmentKind kind = node.phase == Phase::forward ? SegmentKind::forward : SegmentKind::backward;
+    SegmentKind kind = graph_.nodes[n].phase == Phase::forward ? SegmentKind::forward : SegmentKind::backward;
     if (n + segments_->num_deferred >= graph_.nodes.size()) kind = SegmentKind::weight_gradients;
-    mark(kind, segments_->chunk_of(graph_.nodes[of].layer));
-    if (fields_mark_ != no_mark) return;
+    return {kind, segments_->chunk_of(graph_.nodes[of].layer)};
+  }
+
+  bool reads_field(const GraphNode& node) const {
     const std::vector<ValueId> fields = graph_.fields();
-    const bool reads_field = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
       return std::any_of(fields.begin(), fields.end(), [&](ValueId field) { return root(field) == root(input); });
     });
-    if (!reads_field) return;
-    fields_mark_ = marks_.size() - 1;
-    allocate_fields();
+  }
+
+  void begin_segment(std::size_t n) {
+    const GraphNode& node = graph_.nodes[n];
+    if (is_message(node))
+      return mark(Scheduler::Segment::Kind::exchange, attributes_of<PeerAttributes>(node.op).message,
+                  node.phase != Phase::forward);
+    const auto segment = segment_of(n);
+    if (!marks_.empty() && std::pair(marks_.back().segment.kind, marks_.back().segment.place) == segment) return;
+    mark(segment.first, segment.second);
+    if (fields_mark_ != no_mark) return;
+    // The host's data comes in front of all that the segment runs.
+    for (std::size_t i = n; i < graph_.nodes.size() && !is_message(graph_.nodes[i]) && segment_of(i) == segment; ++i) {
+      if (!reads_field(graph_.nodes[i])) continue;
+      fields_mark_ = marks_.size() - 1;
+      return allocate_fields();
+    }
   }
   static bool is_message(const GraphNode& node) {
     return node.op.kind == OpKind::send || node.op.kind == OpKind::receive;

@@ -123,6 +123,9 @@ struct OutOfMemoryEvent {
   Diagnosis diagnosis{};
   std::string stage{};  ///< that does not fit; empty: the run has no stages
   std::int64_t rank = 0, num_ranks = 1;
+  std::int64_t num_stages = 1;  ///< of the pipeline that the rank is of
+  std::int64_t pipeline_stage = 0;
+  std::string layers{};  ///< that its stage has: layers_of_stage
   bool is_first = true;  ///< the lowest of the ranks that do not fit, where all were planned before anything ran
 };
 

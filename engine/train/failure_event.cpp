@@ -8,6 +8,7 @@
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/fixes.h"
 #include "engine/plan/search/settle_experiment.h"
+#include "engine/program/pipeline/pipeline_steps.h"
 
 namespace trainer {
 namespace {
@@ -37,6 +38,9 @@ OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext con
   event.stage = stage.asked.stage;
   event.rank = parallel.rank;
   event.num_ranks = total_ranks(parallel);
+  event.num_stages = parallel.pipeline;
+  event.pipeline_stage = rank_layout(parallel).stage();
+  event.layers = layers_of_stage(stage.compiled->program);
   event.planned_does_not_fit_either =
       event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
   // Under less memory than it was chosen for, the allocator is one that another may be better than.

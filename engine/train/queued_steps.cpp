@@ -38,8 +38,10 @@ void TrainingLoop::finish_queued_steps() {
   while (!driver_.queued().empty() && finish_step()) continue;
 }
 
-/// See Note [Running ahead].
+/// See Note [Running ahead]. Stages of a pipeline wait for each other within a step: what one has queued may be put off
+/// while its host waits for the word of another, which would wait for it in a later step.
 bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
+  if (program_.ranks.num_stages > 1) return false;
   return executor_.device().runs_ahead() && driver_.queued().size() < most_queued() &&
          !must_be_finished(queued.number, queued.step) && !is_interrupted();
 }

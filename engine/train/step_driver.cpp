@@ -174,8 +174,11 @@ void StepDriver::stage_next(std::size_t group, bool batch_follows) {
 
 /// Reads what a pipeline does not take: batches without samples.
 void StepDriver::read_rest_of_step() {
-  if (reader_ != nullptr)
-    while (num_read_ < session_.schedule().num_passes(laid_out_.step)) batch_of(num_read_);
+  const std::int64_t num_passes = session_.schedule().num_passes(laid_out_.step);
+  if (reader_ != nullptr && num_read_ < num_passes) {
+    executor_.finish_staging();  // the reader takes the batch before back
+    batch_of(num_passes - 1);
+  }
   laid_out_.data_seconds = std::exchange(seconds_of_waiting_, 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "tests/cuda/emulated_device.h"
 #include "tests/ranks/deterministic_cases.h"
+#include "tests/ranks/pipeline_cases.h"
 #include "tests/ranks/rank_runs.h"
 #include "tests/ranks/saved_checkpoints.h"
 
@@ -47,6 +48,26 @@ TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, an
                           each.tolerance);
       }
     }
+  }
+}
+
+TEST_CASE("stages of a pipeline on GPUs train as one of them that takes the same micro-batches, in their plans") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  RankRunOptions in_stages = on_gpus;
+  in_stages.num_stages = 2;
+  std::size_t turn = 0;
+  for (const RankCase& each : pipeline_cases()) {
+    const OutputFolder folder;
+    const RankRun one =
+        run_ranks(1, each.yaml, folder.path("one"), with_overrides(each.overrides, {"parallel.micro_batches=3"}))
+            .front();
+    REQUIRE(one.status == RunStatus::done);
+    const char* const schedule = std::array{"1f1b", "zero_bubble", "gpipe"}[turn++ % 3];
+    INFO(each.name << ", " << schedule);
+    const std::vector<std::string> overrides =
+        with_overrides(each.overrides, {"parallel.micro_batches=3", std::string("parallel.schedule=") + schedule});
+    check_against_one(run_ranks(2, each.yaml, folder.path("two"), overrides, in_stages), one, each.tolerance);
   }
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("ranks of GPUs add up lists of tensors of every type, and share what r
       on_ranks(num_ranks, [&](SocketCommunicator& ranks) {
         const std::unique_ptr<Device> device = make_emulated_device();
         device->set_communicator(ranks);
-        const auto run = [&](const std::function<Op(std::span<const TensorType>, std::int64_t)>& make,
+        const auto run = [&](const std::function<Op(std::span<const TensorType>, const RankGroup&)>& make,
                              const std::function<std::vector<float>(std::int64_t)>& expected) {
           std::vector<TensorType> types;
           std::vector<std::vector<std::byte>> tensors;
@@ -97,7 +97,7 @@ TEST_CASE("ranks of GPUs add up lists of tensors of every type, and share what r
             tensors.push_back(stored_as(type, numbers_on(ranks.rank(), count)));
           }
           for (auto& tensor : tensors) inputs.push_back(tensor.data());
-          const Op op = make(types, num_ranks);
+          const Op op = make(types, {num_ranks});
           if (device->workspace_bytes(op) != 0) ++num_wrong[static_cast<std::size_t>(ranks.rank())];
           device->prepare(op).run({.inputs = inputs, .outputs = {}, .workspace = nullptr});
           device->synchronize();

@@ -1,8 +1,11 @@
 #include "engine/plan/search/planner.h"
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "engine/plan/memory_plan.h"
+#include "engine/plan/pipeline_time.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/run_fits.h"
 #include "engine/plan/search/settle_experiment.h"
@@ -37,6 +40,17 @@ bool plans_convolutions(const DeviceModel& device) {
 /// memory.allocator: auto, and no batch size that would have to be known first.
 bool chooses_allocator(const Experiment& experiment) {
   return experiment.memory.allocator == AllocatorKind::automatic && !experiment.train.batch_size.is_automatic();
+}
+
+/// As it is for the first rank of each stage of a pipeline, which holds most of those that have it.
+std::vector<Experiment> of_each_stage(const Experiment& experiment) {
+  std::vector<Experiment> stages = {experiment};
+  if (experiment.parallel.pipeline == 1) return stages;
+  const RankLayout ranks = rank_layout(experiment.parallel);
+  stages.resize(static_cast<std::size_t>(ranks.num_stages), experiment);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage)
+    stages[stage].parallel.rank = ranks.num_tensor * ranks.num_data * static_cast<std::int64_t>(stage);
+  return stages;
 }
 
 }  // namespace
@@ -93,36 +107,47 @@ std::optional<Experiment> Planner::with_lent_places(const Experiment& experiment
 Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                       PlacedLayouts placed) {
   Verdict verdict;
-  num_instructions_ += work_of_plan;
+  verdict.fits = true;
   verdict.problem = problem_in([&] {
     check_ranks_have_samples(experiment);
-    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
-    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
-    const RunSchedule schedule(settled, data);
-    const Program program = compile(settled, data, device_, &fronts);
-    num_instructions_ += num_instructions_of(program);
-    const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled, placed));
-    verdict.peak_reserved =
-        peak.fits ? peak.peak_reserved
-                  : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
-    verdict.time = predict_step_time(program, schedule, rates_);
+    std::vector<Program> programs;
+    for (const Experiment& of_stage : of_each_stage(experiment)) {
+      num_instructions_ += work_of_plan;
+      RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+      const Experiment settled = settle_experiment(of_stage, data, device_, capacity, &searches_, placed);
+      const RunSchedule schedule(settled, data);
+      const Program& program = programs.emplace_back(compile(settled, data, device_, &fronts));
+      num_instructions_ += num_instructions_of(program);
+      const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled, placed));
+      const std::int64_t peak_reserved =
+          peak.fits ? peak.peak_reserved
+                    : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
+      verdict.peak_reserved = std::max(verdict.peak_reserved, peak_reserved);
+      verdict.fits = verdict.fits && peak.fits;
+      const CheckpointingConfig& checkpointing = settled.train.checkpointing;
+      verdict.has_budget = verdict.has_budget ||
+                           (checkpointing.type == CheckpointingConfig::Type::automatic && checkpointing.budget > 0);
+    }
+    const RunSchedule schedule(experiment, data);
+    verdict.time = predict_step_time(programs, schedule, rates_);
     verdict.samples_per_step = schedule.step(1).num_samples;
-    verdict.fits = peak.fits;
-    const CheckpointingConfig& checkpointing = settled.train.checkpointing;
-    verdict.has_budget = checkpointing.type == CheckpointingConfig::Type::automatic && checkpointing.budget > 0;
   });
+  if (verdict.problem) verdict.fits = false;
   return verdict;
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                           PlacedLayouts placed, bool& is_hopeless) {
-  bool is_fitting = false;
-  num_instructions_ += work_of_plan;
+  bool is_fitting = true;
   const std::optional<ConfigError> problem = problem_in([&] {
     check_ranks_have_samples(experiment);
-    RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
-    const Experiment settled = settle_experiment(experiment, data, device_, capacity, &searches_, placed);
-    is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed, &is_hopeless);
+    for (const Experiment& of_stage : of_each_stage(experiment)) {
+      num_instructions_ += work_of_plan;
+      RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
+      const Experiment settled = settle_experiment(of_stage, data, device_, capacity, &searches_, placed);
+      is_fitting = run_fits(settled, data, device_, capacity, &fronts, num_instructions_, placed, &is_hopeless);
+      if (!is_fitting) return;
+    }
   });
   if (problem) return FitAnswer::cannot_be;
   return is_fitting ? FitAnswer::fits : FitAnswer::does_not_fit;

@@ -108,16 +108,18 @@ std::vector<RunSchedule::Step> kinds_of_steps(const RunSchedule& schedule) {
   return kinds;
 }
 
-/// Segments stand behind all that they depend on: what one reads or writes is there.
+/// Segments stand behind all that they depend on: what one reads or writes is there. The host's data comes before
+/// anything of its segment runs, so its memory is not what the segment has used before.
 void require_consistent(const Program& program, const PipelineSteps::Step& step) {
   std::vector<char> is_live = persistent_buffers(program);
   const auto is_there = [&](BufferId buffer) {
     if (program.buffers[buffer].view_of >= 0) buffer = program.buffers[buffer].view_of;
     return is_live[buffer] != 0;
   };
-  for (const PipelineSteps::Entry& entry : step.entries)
-    for (const Instruction& instruction :
-         program.pipeline->routines[static_cast<std::size_t>(entry.routine)].instructions) {
+  for (const PipelineSteps::Entry& entry : step.entries) {
+    const Routine& routine = program.pipeline->routines[static_cast<std::size_t>(entry.routine)];
+    bool has_released = false;
+    for (const Instruction& instruction : routine.instructions) {
       if (instruction.kind == Instruction::Kind::run) {
         const OpCall& call = program.calls[instruction.index];
         require_internal(std::all_of(call.inputs.begin(), call.inputs.end(), is_there) &&
@@ -129,7 +131,12 @@ void require_consistent(const Program& program, const PipelineSteps::Step& step)
       const bool allocates = instruction.kind == Instruction::Kind::allocate;
       require_internal((is_here == 0) == allocates, "a segment of a pipeline finds memory as it was scheduled");
       is_here = allocates ? 1 : 0;
+      has_released = has_released || !allocates;
+      const bool is_field =
+          std::find(routine.fields.begin(), routine.fields.end(), instruction.index) != routine.fields.end();
+      require_internal(!is_field || !allocates || !has_released, "a batch has memory that nothing else had");
     }
+  }
 }
 
 }  // namespace
@@ -169,6 +176,16 @@ void add_pipeline_steps(Program& program, Scheduler& scheduler, const RunSchedul
     require_consistent(program, step);
     program.pipeline->steps.push_back(std::move(step));
   }
+}
+
+std::string layers_of_stage(const Program& program) {
+  std::string text;
+  if (!program.pipeline || program.ranks.num_stages == 1) return text;
+  for (const auto& [first, last] : program.pipeline->layers) {
+    text += (text.empty() ? "" : ", ") + program.layers[first].path;
+    if (last != first) text += " to " + program.layers[last].path;
+  }
+  return text;
 }
 
 const PipelineSteps::Step& pipeline_step(const Program& program, const RunSchedule::Step& step) {

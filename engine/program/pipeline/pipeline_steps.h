@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/program/pipeline/message_order.h"
@@ -31,6 +32,9 @@ struct StageNodes {
 void add_pipeline_steps(Program& program, Scheduler& scheduler, const RunSchedule& schedule, const PipelineShape& shape,
                         const StageCut& cut, const std::vector<StageMessage>& messages, bool starts,
                         const std::function<StageNodes(std::int64_t)>& graph_of);
+
+/// "wte to h.5, h.12 to h.17": the layers of the model that this rank's stage has; empty: there is one stage.
+std::string layers_of_stage(const Program& program);
 
 /// The steps of a run, of as many micro-batches and with such a last one.
 const PipelineSteps::Step& pipeline_step(const Program& program, const RunSchedule::Step& step);

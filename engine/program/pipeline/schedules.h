@@ -51,8 +51,8 @@ struct PipelineShape {
   bool splits_backward() const { return order == PipelineOrder::zero_bubble; }
 };
 
-/// By stage, in the order in which it does them. `reads`: by chunk, those whose outputs its forward reads; empty: each
-/// that of the one before it. Gradients go back the same ways.
+/// By stage, in the order in which it does them. `reads`: by chunk, those whose outputs its forward reads. Gradients go
+/// back the same ways.
 std::vector<std::vector<PipelineItem>> pipeline_items(const PipelineShape& shape,
                                                       const std::vector<std::vector<std::int32_t>>& reads);
 

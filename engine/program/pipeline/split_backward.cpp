@@ -16,7 +16,7 @@ class DeferredNodes {
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
       if (definition_of(graph.nodes[n].op.kind).role == Role::weight_gradient) waits_[n] = 1;
     add_readers();
-    while (drop_overtaken()) continue;
+    drop_overtaken();
   }
   bool waits(std::size_t n) const { return waits_[n] != 0; }
 
@@ -39,10 +39,9 @@ class DeferredNodes {
     }
   }
 
-  /// Keeps nodes in their place of which something that does not wait writes over what they read, or reads or writes
-  /// what they write; whether there was one.
-  bool drop_overtaken() {
-    bool drops = false;
+  /// Keeps nodes in their place of which something later that does not wait writes over what they read, or reads or
+  /// writes what they write.
+  void drop_overtaken() {
     std::vector<char> is_read(graph_.values.size(), 0), is_written(graph_.values.size(), 0);  // by what stays, later
     for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
       const GraphNode& node = graph_.nodes[n];
@@ -53,7 +52,6 @@ class DeferredNodes {
             node, [&](ValueId value) { is_overtaken = is_overtaken || is_read[value] != 0 || is_written[value] != 0; });
         if (!is_overtaken) continue;
         waits_[n] = 0;
-        drops = true;
       }
       for (const ValueId input : node.inputs) is_read[root_of(graph_, input)] = 1;
       for_each_written(node, [&](ValueId value) {
@@ -63,7 +61,6 @@ class DeferredNodes {
                             }) == node.outputs.end();
       });
     }
-    return drops;
   }
 
   const Graph& graph_;

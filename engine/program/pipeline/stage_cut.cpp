@@ -131,6 +131,24 @@ std::int32_t StageCut::chunk_of(LayerId layer) const {
   return static_cast<std::int32_t>(std::upper_bound(begins.begin(), begins.end(), layer) - begins.begin());
 }
 
+std::vector<std::pair<LayerId, LayerId>> StageCut::layers_of(const Graph& forward, std::int32_t stage,
+                                                             std::int32_t num_stages) const {
+  std::vector<std::pair<LayerId, LayerId>> layers;
+  const std::vector<ValueId> fields = forward.fields();
+  const auto is_of_model = [&](LayerId layer) {
+    return std::none_of(fields.begin(), fields.end(),
+                        [&](ValueId field) { return forward.values[field].layer == layer; });
+  };
+  const LayerId last_layer = forward.values[forward.prediction].layer;
+  for (std::int32_t chunk = stage; chunk < num_chunks(); chunk += num_stages) {
+    LayerId first = chunk == 0 ? 0 : begins[static_cast<std::size_t>(chunk) - 1];
+    while (first < last_layer && !is_of_model(first)) ++first;
+    const bool is_last = chunk + 1 == num_chunks();
+    layers.emplace_back(first, is_last ? last_layer : begins[static_cast<std::size_t>(chunk)] - 1);
+  }
+  return layers;
+}
+
 StageCut cut_into_stages(const Graph& forward, const ParallelConfig& parallel) {
   const std::vector<LayerRun> runs = runs_of(forward);
   const auto num_chunks = static_cast<std::int32_t>(parallel.pipeline * chunks_of_rank(parallel));

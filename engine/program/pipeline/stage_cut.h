@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/config/experiment.h"
@@ -21,6 +22,9 @@ struct StageCut {
 
   std::int32_t num_chunks() const { return static_cast<std::int32_t>(begins.size()) + 1; }
   std::int32_t chunk_of(LayerId layer) const;
+  /// Of the model's layers the first and the last of each chunk that a stage has.
+  std::vector<std::pair<LayerId, LayerId>> layers_of(const Graph& forward, std::int32_t stage,
+                                                     std::int32_t num_stages) const;
 };
 
 /// Of a forward pass. Throws ConfigError where there are fewer layers than parts, or parallel.cut names none, or one

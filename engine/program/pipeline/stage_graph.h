@@ -31,7 +31,7 @@ struct StageMessage {
   bool returns_gradient = false;
 };
 
-/// By destination, then by value: the same on every rank.
+/// By destination, then by where they are from: the same on every rank.
 std::vector<StageMessage> stage_messages(const Graph& forward, const StageCut& cut, std::int32_t num_stages);
 
 /// Leaves the nodes of this rank's stage in a forward pass, with what they send and receive.

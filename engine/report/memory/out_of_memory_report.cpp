@@ -29,6 +29,9 @@ std::string where(const OutOfMemoryEvent& event, bool is_behind_checkpoint, cons
   std::string text = heading(style, "Where");
   if (!event.stage.empty()) text += field(style, "stage", event.stage);
   if (event.num_ranks > 1) text += field(style, "rank", fmt::format("{} of {}", event.rank, event.num_ranks));
+  if (event.num_stages > 1)
+    text += field(style, "pipeline",
+                  fmt::format("stage {} of {}: {}", event.pipeline_stage + 1, event.num_stages, event.layers));
   text += field(style, "step",
                 context.step == 0 && context.phase != Phase::eval ? "loading the model, before the first step"
                                                                   : format_count(context.step));
@@ -106,6 +109,8 @@ std::string headline(const OutOfMemoryEvent& event) {
       is_loading ? "while loading" : fmt::format("in step {}, {}", format_count(context.step), name_of(context.phase));
   if (!event.stage.empty()) when += fmt::format(", stage {}", event.stage);
   if (event.num_ranks > 1) when += fmt::format(", on rank {} of {}", event.rank, event.num_ranks);
+  if (event.num_stages > 1)
+    when += fmt::format(", which has stage {} of the pipeline's {}", event.pipeline_stage + 1, event.num_stages);
   const std::string layer = context.layer.empty() ? "" : fmt::format(", layer {}", context.layer);
   if (context.refused_peak)
     return fmt::format("Out of memory for the one segment that holds every buffer; most of it is in use {}{}.", when,

@@ -86,6 +86,7 @@ Json ranks_of(const PlanFindings& findings) {
                      {"capacity", rank.capacity},
                      {"batch_size", rank.batch_size},
                      {"parts", rank.num_parts},
+                     {"layers", rank.layers.empty() ? Json(nullptr) : Json(rank.layers)},
                      {"fits", rank.fits},
                      {"peak_allocated", rank.peak_allocated},
                      {"peak_reserved", rank.peak_reserved},
@@ -104,6 +105,7 @@ Json ranks_of(const PlanFindings& findings) {
           {"link", link ? Json(link->name) : Json(nullptr)},
           {"nodes", num_nodes({ranks.size()}, ranks.links)},
           {"efficiency", or_null(ranks.efficiency())},
+          {"bubble", ranks.pipeline ? Json(ranks.pipeline->bubble) : Json(nullptr)},
           {"highest_rank", ranks.highest().first_rank},
           {"plans", std::move(plans)},
           {"shards", std::move(shards)}};

@@ -179,8 +179,9 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
           data_supply_text(findings, style);
   if (findings.has_ranks())
     text += heading(style, "What each rank holds at its peak") + ranks_table(std::array{&findings}, style) +
-            wrap("All else here is of rank 0. " + communication_text(findings), width) + '\n' +
-            heading(style, "What rank 0 would hold, and send, sharing the model") + shards_table(findings, style);
+            wrap("All else here is of rank 0. " + communication_text(findings), width) + '\n';
+  if (!findings.ranks.shards.empty())
+    text += heading(style, "What rank 0 would hold, and send, sharing the model") + shards_table(findings, style);
   text += heading(style, findings.unbounded ? "What the run would take" : "What the run takes");
   text += stages_report(findings, style);
   if (const std::string process = process_memory_table(findings.process, findings.shown().peak_touched, style);

@@ -7,6 +7,7 @@
 
 #include "engine/bytes.h"
 #include "engine/config/fields/enum_choices.h"
+#include "engine/report/text/layout_text.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
 #include "engine/report/text/text_table.h"
@@ -70,6 +71,10 @@ std::string ranks_table(std::span<const PlanFindings* const> plans, const Style&
   std::vector<TextTable::Column> columns;
   if (plans.size() > 1) columns.push_back({"stage", Align::left, Narrow::gives_way});
   columns.push_back({"ranks", Align::left});
+  const bool has_layers = std::any_of(plans.begin(), plans.end(), [](const PlanFindings* each) {
+    return !each->ranks.plans.empty() && !each->ranks.plans.front().layers.empty();
+  });
+  if (has_layers) columns.push_back({"layers", Align::left, Narrow::gives_way});
   columns.push_back({"batch"});
   columns.push_back({"allocated", Align::right, Narrow::is_left_out});
   columns.push_back({"reserved"});
@@ -82,8 +87,9 @@ std::string ranks_table(std::span<const PlanFindings* const> plans, const Style&
     for (const RankPlan& plan : findings->ranks.plans) {
       std::vector<std::string> row;
       if (plans.size() > 1) row.push_back(std::exchange(stage, ""));
-      row.insert(row.end(), {ranks_text(plan), batch_text(plan), format_bytes(plan.peak_allocated),
-                             format_bytes(plan.peak_reserved)});
+      row.push_back(ranks_text(plan));
+      if (has_layers) row.push_back(plan.layers);
+      row.insert(row.end(), {batch_text(plan), format_bytes(plan.peak_allocated), format_bytes(plan.peak_reserved)});
       if (has_capacities) row.push_back(format_bytes(plan.capacity));
       row.insert(row.end(), {step_time_text(plan.compute_seconds), fits_text(plan, findings->ranks)});
       table.add_row(std::move(row));
@@ -100,7 +106,7 @@ std::string shards_table(const PlanFindings& findings, const Style& style) {
                    {"", Align::left}});
   for (const ShardPlan& shard : findings.ranks.shards) {
     std::string remark = shard.fits ? "fits" : "does not fit";
-    if (shard.shard == findings.shard) remark += ", as it is";
+    if (shard.shard == findings.parallel.shard) remark += ", as it is";
     table.add_row({std::string(shard_choices().name_of(shard.shard)), format_bytes(shard.peak_allocated),
                    format_bytes(shard.peak_reserved), format_bytes(shard.communicated_bytes), std::move(remark)});
   }
@@ -109,6 +115,12 @@ std::string shards_table(const PlanFindings& findings, const Style& style) {
 
 std::string communication_text(const PlanFindings& findings) {
   const RankFindings& ranks = findings.ranks;
+  if (ranks.pipeline)
+    return fmt::format(
+        "{}. Stages compute for {:.1f} % of the time until the last backward pass, and wait for each other for the "
+        "rest. To each update a rank sends {} at most.{}",
+        layout_text(findings.parallel), 100 * (1 - ranks.pipeline->bubble), format_bytes(ranks.communicated_bytes),
+        ranks.communication_seconds ? "" : " " + sentence_of_no_time(findings));
   const std::string sent = fmt::format("To each update every one of the {} sends {}, and receives as much",
                                        format_number_of(ranks.size(), "rank"), format_bytes(ranks.communicated_bytes));
   if (!ranks.communication_seconds) return fmt::format("{}. {}", sent, sentence_of_no_time(findings));
@@ -167,7 +179,7 @@ std::string ending_of_ranks(const PlanFindings& findings, const Style& style) {
       std::find_if(plans.begin(), plans.end(), [](const RankPlan& plan) { return !plan.fits && !plan.gpu.empty(); });
   if (!findings.plan.fits || failing == plans.end()) return "";
   std::vector<std::string> words = {"plan", findings.config_path};
-  const std::vector<std::string> ranks = {fmt::format("parallel.data={}", findings.ranks.size())};
+  const std::vector<std::string> ranks = {fmt::format("parallel.data={}", findings.parallel.data)};
   for (std::string& word : merged_overrides(findings.overrides, ranks)) words.push_back(std::move(word));
   words.insert(words.end(), {"--gpu", failing->gpu});
   if (!findings.stage.empty()) words.insert(words.end(), {"--stage", findings.stage});

@@ -209,6 +209,7 @@ Json json_of(const OutOfMemoryEvent& event) {
   json.update(failure_of(event.context));
   if (!event.stage.empty()) json["stage"] = event.stage;
   if (event.num_ranks > 1) json["rank"] = event.rank;
+  if (event.num_stages > 1) json["pipeline"] = {{"stage", event.pipeline_stage}, {"layers", event.layers}};
   json["allocator"] = allocator_name(event.allocator);
   json["outside_allocator"] = outside_allocator_of(event.outside_allocator);
   json["other_processes"] = processes_of(event.other_processes);

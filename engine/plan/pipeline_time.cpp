@@ -1,0 +1,174 @@
+#include "engine/plan/pipeline_time.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "engine/errors.h"
+#include "engine/ops/op_definition.h"
+#include "engine/plan/step_routines.h"
+#include "engine/program/routine_walk.h"
+
+namespace trainer {
+namespace {
+
+/// A message of one micro-batch, or its gradient.
+using MessageKey = std::tuple<std::int32_t, bool, std::int32_t>;
+
+/// One end of it.
+struct MessageEnd {
+  MessageKey key;
+  double ready = 0;
+  const OpCall* call = nullptr;
+};
+
+/// A stage as far as it has come.
+struct PlayedStage {
+  const Program* program = nullptr;
+  std::vector<std::pair<const OpCall*, std::int32_t>> calls;  ///< with the pass that each is of
+  std::size_t next = 0;
+  double now = 0, busy = 0, exchanged_until = 0;
+  std::deque<MessageEnd> queue;               ///< of messages that it has come to and that are not done
+  std::map<const OpCall*, double> done_at{};  ///< of started ones, the last run of each
+  bool waits_for_message = false;             ///< the last of the queue, which is not started
+};
+
+class PlayedPipeline {
+ public:
+  PlayedPipeline(std::span<const Program* const> stages, const RunSchedule& schedule, const MachineRates& rates)
+      : rates_(rates) {
+    for (const Program* const program : stages) {
+      PlayedStage& stage = stages_.emplace_back();
+      stage.program = program;
+      for (const PipelineSteps::Entry& entry : pipeline_step(*program, schedule.step(1)).entries)
+        for_each_call(*program, program->pipeline->routines[static_cast<std::size_t>(entry.routine)],
+                      [&](const OpCall& call) { stage.calls.emplace_back(&call, entry.pass); });
+    }
+    for (bool moves = true; moves;) {
+      moves = exchange();
+      for (PlayedStage& stage : stages_) moves = advance(stage) || moves;
+    }
+    for (const PlayedStage& stage : stages_)
+      require_internal(stage.next == stage.calls.size(), "stages of a pipeline do not wait for each other for ever");
+  }
+
+  const std::vector<PlayedStage>& stages() const { return stages_; }
+
+ private:
+  static MessageKey key_of(const OpCall& call, std::int32_t pass) {
+    return {attributes_of<PeerAttributes>(call.op).message, call.phase != Phase::forward, pass};
+  }
+  static bool is_message(const OpCall& call) { return call.op.kind == OpKind::send || call.op.kind == OpKind::receive; }
+
+  /// As far as it comes without another; whether it moved.
+  bool advance(PlayedStage& stage) {
+    const std::size_t before = stage.next;
+    while (stage.next < stage.calls.size() && !stage.waits_for_message) {
+      const auto& [call, pass] = stage.calls[stage.next];
+      if (call->op.kind == OpKind::finish_exchange) {
+        if (!finish(stage, *call)) break;
+      } else if (is_message(*call)) {
+        stage.queue.push_back({key_of(*call, pass), stage.now, call});
+        stage.waits_for_message = !is_started(call->op);
+      } else {
+        const double seconds = predicted_seconds(*stage.program, *call, rates_);
+        stage.now += seconds;
+        if (definition_of(call->op.kind).role != Role::communication) stage.busy += seconds;
+      }
+      ++stage.next;
+    }
+    return stage.next > before;
+  }
+
+  /// Whether what it waits for is done.
+  static bool finish(PlayedStage& stage, const OpCall& call) {
+    const auto shares = [&](const OpCall& exchange) {
+      const auto is_named = [&](BufferId operand) {
+        return std::find(call.inputs.begin(), call.inputs.end(), operand) != call.inputs.end();
+      };
+      return std::any_of(exchange.inputs.begin(), exchange.inputs.end(), is_named) ||
+             std::any_of(exchange.outputs.begin(), exchange.outputs.end(), is_named);
+    };
+    for (const MessageEnd& end : stage.queue)
+      if (shares(*end.call)) return false;
+    for (const auto& [exchange, at] : stage.done_at)
+      if (shares(*exchange)) stage.now = std::max(stage.now, at);
+    return true;
+  }
+
+  /// Whether some message that both ends have come to went through.
+  bool exchange() {
+    bool moves = false;
+    for (PlayedStage& stage : stages_) {
+      if (stage.queue.empty()) continue;
+      for (PlayedStage& other : stages_) {
+        if (&other == &stage || other.queue.empty() || other.queue.front().key != stage.queue.front().key) continue;
+        const double begin = std::max(
+            {stage.queue.front().ready, other.queue.front().ready, stage.exchanged_until, other.exchanged_until});
+        const double end =
+            begin + exchange_seconds(exchange_of(stage.queue.front().call->op), rates_.links).value_or(0);
+        for (PlayedStage* const each : {&stage, &other}) {
+          each->exchanged_until = end;
+          each->done_at[each->queue.front().call] = end;
+          each->queue.pop_front();
+          if (each->waits_for_message && each->queue.empty()) {
+            each->waits_for_message = false;
+            each->now = std::max(each->now, end);
+          }
+        }
+        moves = true;
+        break;
+      }
+    }
+    return moves;
+  }
+
+  const MachineRates& rates_;
+  std::vector<PlayedStage> stages_;
+};
+
+}  // namespace
+
+PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const RunSchedule& schedule,
+                                   const MachineRates& rates) {
+  const PlayedPipeline played(stages, schedule, rates);
+  PipelineTime time;
+  double computing = 0, longest = 0, update = 0, update_exchanges = 0;
+  for (const PlayedStage& stage : played.stages()) {
+    double seconds = 0, exchanges = 0;
+    for_each_call(*stage.program, stage.program->update, [&](const OpCall& call) {
+      const bool communicates = definition_of(call.op.kind).role == Role::communication;
+      (communicates ? exchanges : seconds) += predicted_seconds(*stage.program, call, rates);
+    });
+    longest = std::max(longest, stage.now);
+    computing += stage.busy;
+    update = std::max(update, seconds);
+    update_exchanges = std::max(update_exchanges, exchanges);
+    time.busy_seconds.push_back(stage.busy + seconds);
+  }
+  const auto last = std::max_element(played.stages().begin(), played.stages().end(),
+                                     [](const PlayedStage& a, const PlayedStage& b) { return a.now < b.now; });
+  time.bubble = 1 - computing / (static_cast<double>(stages.size()) * longest);
+  time.step.update = update;
+  time.step.communication = longest - last->busy + update_exchanges;
+  time.step.seconds = rates.step_seconds + longest + update + update_exchanges;
+  for (const auto& [call, pass] : last->calls) {
+    if (definition_of(call->op.kind).role == Role::communication) continue;
+    const double seconds = predicted_seconds(*last->program, *call, rates);
+    double& phase = call->phase == Phase::forward     ? time.step.forward
+                    : call->phase == Phase::recompute ? time.step.recompute
+                                                      : time.step.backward;
+    phase += seconds;
+  }
+  return time;
+}
+
+StepTime predict_step_time(std::span<const Program> stages, const RunSchedule& schedule, const MachineRates& rates) {
+  if (stages.size() == 1) return predict_step_time(stages.front(), schedule, rates);
+  std::vector<const Program*> programs;
+  for (const Program& program : stages) programs.push_back(&program);
+  return predict_pipeline_time(programs, schedule, rates).step;
+}
+
+}  // namespace trainer

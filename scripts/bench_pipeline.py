@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Runs trainer's pipelines and those of PyTorch's torch.distributed.pipelining over gloo in turn, each rank a process with
+one thread and a part of the layers: samples a second and the memory of a rank, by schedule. Writes
+scripts/results/pipeline_<date>.json, of other than two ranks pipeline_<date>_<N>_ranks.json.
+
+Both cut a network at the same layers and take the same micro-batches, PyTorch in its own schedule of the same kind: GPipe,
+1F1B, Interleaved1F1B, and for zero_bubble InterleavedZeroBubble with one stage a rank, which is ZB1P of the same paper. The
+first losses of both must be those of one process of the same program that takes the same micro-batches. Repetitions
+alternate, every second time in the other order; ratios are of the runs beside each other, their median shown. The bubble is
+predicted, not measured.
+"""
+import argparse
+import datetime
+import functools
+import json
+import os
+import platform
+import socket
+import statistics
+
+import bench_cpu
+from bench_cpu import MIB, PYTHON, RESULTS, ROOT, RunFailed, run_process
+from bench_ranks import LOSS_TOLERANCE, Ranks, TorchRanks
+from losses import largest_difference
+
+# By the number of parts, where those behind the first begin: layers in PyTorch's list, or blocks of a GPT; and what trainer
+# calls the layer at a place.
+CUTS = {"mlp": ({2: (3,), 3: (3, 5)}, str),
+        "gpt_mini": ({2: (3,), 3: (2, 4), 4: (1, 3, 5), 6: (1, 2, 3, 4, 5)}, "h.{}".format),
+        "resnet18": ({2: (7,), 3: (6, 9), 4: (5, 7, 9)}, lambda place: str(2 * place - 3))}  # a block and its ReLU are two
+CHUNKS = 2  # parts of a rank, where they are interleaved
+# In how many pieces a schedule divides what a rank does for a micro-batch, where it waits for single ones: zero_bubble in
+# the forward pass, gradients of inputs and of weights, as if they took alike.
+PIECES = {"gpipe": 1, "1f1b": 1, "interleaved": CHUNKS, "zero_bubble": 3}
+SPEED_GOAL, MEMORY_GOAL = 1.0, 1.0
+
+
+class Pipeline(Ranks):
+    """trainer's; of one rank the same micro-batches in one process."""
+
+    def __init__(self, network, num_ranks, micro_batches, schedule="1f1b", cut=()):
+        settings = [f"parallel.micro_batches={micro_batches}"]
+        if num_ranks > 1:
+            names = ", ".join(CUTS[network][1](place) for place in cut)
+            settings += [f"parallel.pipeline={num_ranks}", f"parallel.schedule={schedule}", f"parallel.chunks={CHUNKS}",
+                         f"parallel.cut=[{names}]"]
+        super().__init__(network, num_ranks, "none", settings)
+
+
+class TorchPipeline(TorchRanks):
+    def __init__(self, network, num_ranks, micro_batches, schedule="1f1b", cut=(), options=None):
+        self.settings = [f"--micro-batches={micro_batches}", f"--schedule={schedule}", "--cut", *map(str, cut)]
+        super().__init__(network, num_ranks, "none", options)
+        self.name = "torch"
+
+    def run(self, seconds, options):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        output, _ = run_process(
+            [str(PYTHON), str(ROOT / "scripts" / "bench_pipeline_torch.py"), self.network, f"--ranks={self.num_ranks}",
+             f"--port={port}", f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *self.settings, *options],
+            {"OMP_NUM_THREADS": "1"})
+        return json.loads(output.splitlines()[-1])
+
+
+@functools.cache
+def losses_of_one(kind, network, micro_batches, **options):
+    return kind(network, 1, micro_batches, **options).first["losses"]
+
+
+def loss_difference(competitor, micro_batches, **options):
+    """Of a competitor's first losses from those of one process."""
+    losses = competitor.first["losses"]
+    one = losses_of_one(type(competitor), competitor.network, micro_batches, **options)
+    difference = largest_difference(losses, one)
+    if difference > LOSS_TOLERANCE:
+        raise RunFailed(f"{competitor.name} trains {competitor.network} to other losses in a pipeline: {losses}, not {one}")
+    return difference
+
+
+def predicted_bubble(schedule, num_ranks, micro_batches):
+    """The share of a step in which a rank waits, where all parts take alike, messages nothing and updates nothing."""
+    waits = num_ranks - 1
+    return waits / (PIECES[schedule] * micro_batches + waits)
+
+
+def measure(network, schedule, cut, arguments):
+    layout = (network, arguments.ranks, arguments.micro_batches, schedule, cut)
+    ours, theirs = Pipeline(*layout), TorchPipeline(*layout)
+    found = {"options": theirs.options, "cut": [CUTS[network][1](place) for place in cut],
+             "predicted_bubble": predicted_bubble(schedule, arguments.ranks, arguments.micro_batches),
+             "loss_difference": {
+                 ours.name: loss_difference(ours, arguments.micro_batches),
+                 theirs.name: loss_difference(theirs, arguments.micro_batches, options=tuple(theirs.options))}}
+    results = bench_cpu.measure(f"{network}, {schedule}", [ours, theirs], arguments.repetitions, arguments.seconds)
+    found["runs"] = {name: result["runs"] for name, result in results.items()}
+
+    def ratio(key):
+        return statistics.median(a[key] / b[key] for a, b in zip(*found["runs"].values()))
+
+    return {**found, "speed": ratio("samples_per_second"), "memory": ratio("peak_bytes"),
+            "memory_above_import": ratio("above_import_bytes")}
+
+
+def print_found(network, schedule, found):
+    held = [statistics.median(run["above_import_bytes"] for run in runs) / MIB for runs in found["runs"].values()]
+    speed, memory = found["speed"], found["memory_above_import"]
+    missed = [what for what, is_met in (("speed", speed > SPEED_GOAL), ("memory", memory < MEMORY_GOAL)) if not is_met]
+    print(f"{network:<10}{schedule:<13}{speed:5.2f}    {memory:.2f}  ({held[0]:4.0f} of {held[1]:4.0f} MiB)"
+          f"{found['predicted_bubble']:11.1%}  {'not met: ' + ', '.join(missed) if missed else 'met'}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="*", default=list(CUTS), metavar="NETWORK", help=", ".join(CUTS))
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--micro-batches", type=int, default=8, help="of each batch; its size must be a multiple")
+    parser.add_argument("--schedule", choices=list(PIECES), action="append", help="also several; default: all")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    arguments = parser.parse_args()
+    for network in arguments.networks:
+        if network not in CUTS:
+            parser.error(f"unknown network {network}; there are {', '.join(CUTS)}")
+        if bench_cpu.NETWORKS[network][0] % arguments.micro_batches != 0:
+            parser.error(f"the batch of {network} has {bench_cpu.NETWORKS[network][0]} samples, which are not cut evenly")
+    results = {"date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
+               "ranks": arguments.ranks, "micro_batches": arguments.micro_batches, "load_before": os.getloadavg()[0],
+               "networks": {}}
+    name = f"pipeline_{results['date']}{f'_{arguments.ranks}_ranks' if arguments.ranks != 2 else ''}.json"
+    print(f"A pipeline of {arguments.ranks} ranks of one thread, {arguments.micro_batches} micro-batches, trainer over "
+          f"PyTorch (gloo), the median of {arguments.repetitions} pairs\n"
+          "network   schedule     speed  memory of a rank, both above import  predicted bubble\n"
+          f"goal                  > {SPEED_GOAL:.2f}  < {MEMORY_GOAL:.2f}", flush=True)
+    for network in arguments.networks:
+        for schedule in arguments.schedule or PIECES:
+            num_parts = arguments.ranks * (CHUNKS if schedule == "interleaved" else 1)
+            cut = CUTS[network][0].get(num_parts)
+            if cut is None:
+                print(f"{network:<10}{schedule:<13}has no {num_parts} parts that take about alike", flush=True)
+                continue
+            found = measure(network, schedule, cut, arguments)
+            print_found(network, schedule, found)
+            results["networks"].setdefault(network, {})[schedule] = found
+            results["load_after"] = os.getloadavg()[0]
+            # After each, so that a stop leaves what is whole.
+            (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"written to scripts/results/{name}")
+
+
+if __name__ == "__main__":
+    main()
