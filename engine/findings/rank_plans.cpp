@@ -70,9 +70,9 @@ std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDesc
   return begins;
 }
 
-/// `programs`: takes its program.
+/// `programs`: takes its program; `sent_bytes`: of its first update.
 RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescription& data, const PlanTarget& target,
-                   std::vector<Program>& programs) {
+                   std::vector<Program>& programs, std::int64_t& sent_bytes) {
   const std::int64_t capacity = target.capacity.num_bytes;
   const Experiment experiment = with_kept_segments(of_rank(asked, rank), target);
   CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, capacity);
@@ -87,6 +87,7 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
   for (std::int64_t i = 0; i < parts.num_own; ++i) batch_size += parts.own(schedule.batch_size(), i).count;
   const double compute_seconds = predict_step_time(compiled.program, compiled.schedule, of_one).seconds;
   std::string layers = layers_of_stage(compiled.program);
+  sent_bytes = communicated_bytes(compiled.program, compiled.schedule);
   programs.push_back(std::move(compiled.program));
   return {.first_rank = rank,
           .num_ranks = 1,
@@ -206,8 +207,10 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
   for (auto begin = begins.begin(); begin != begins.end(); ++begin) {
     if (*begin == end_of_target) end_of_target += (++target)->num_ranks;
     std::vector<Program> programs;
-    RankPlan plan = plan_rank(asked, *begin, data, *target->target, programs);
-    findings.communicated_bytes = std::max(findings.communicated_bytes, communicated_bytes(programs.front(), schedule));
+    std::int64_t sent_bytes = 0;
+    RankPlan plan = plan_rank(asked, *begin, data, *target->target, programs, sent_bytes);
+    if (*begin == 0 || ranks.num_stages > 1)
+      findings.communicated_bytes = std::max(findings.communicated_bytes, sent_bytes);
     if (ranks.of_rank(*begin).data_place() == 0) stages.push_back(std::move(programs.front()));
     plan.num_ranks = (std::next(begin) == begins.end() ? num_ranks : *std::next(begin)) - *begin;
     plan.gpu = target->gpu;
@@ -225,6 +228,7 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
         findings.shards.push_back(*plan);
   if (ranks.num_stages > 1 && targets.size() == 1) {
     std::vector<const Program*> programs;
+    programs.reserve(stages.size());
     for (const Program& stage : stages) programs.push_back(&stage);
     findings.pipeline = predict_pipeline_time(programs, schedule, rates);
   }

@@ -48,7 +48,8 @@ struct TargetOfRanks {
 struct RankFindings {
   std::vector<RankPlan> plans;    ///< all of them; none where there is one rank, and then nothing else holds
   std::vector<ShardPlan> shards;  ///< each value that goes with the others, none first; of ranks that share a batch
-  std::int64_t communicated_bytes = 0;  ///< that a rank sends in an update, at most, and receives
+  std::int64_t communicated_bytes =
+      0;  ///< that rank 0 sends in an update, of a pipeline any rank at most, and receives
   std::optional<PipelineTime>
       pipeline;  ///< of a pipeline of several stages, on one kind of device; message times as far as links are known
   RankLinks links;

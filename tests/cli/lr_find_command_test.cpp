@@ -104,7 +104,7 @@ TEST_CASE("what measures by one process says so of a configuration of several ra
     CHECK_THAT(run_trainer(words).err, !Contains("one process"));
     std::vector<std::string> with_ranks = words;
     with_ranks.emplace_back("parallel.data=4");
-    CHECK_THAT(run_trainer(with_ranks).err, Contains("parallel.data is 4; " + said));
+    CHECK_THAT(run_trainer(with_ranks).err, Contains("4 ranks are configured; " + said));
     with_ranks.emplace_back("--json");
     CHECK_THAT(run_trainer(with_ranks).err, !Contains("one process"));
   }

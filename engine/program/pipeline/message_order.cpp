@@ -114,7 +114,7 @@ std::vector<std::vector<std::int32_t>> chunks_read(std::int32_t num_chunks, cons
 
 std::vector<PipelineEntry> pipeline_entries(const PipelineShape& shape, const std::vector<StageMessage>& messages,
                                             std::int32_t stage, bool starts) {
-  using Kind = PipelineEntry::Kind;
+  using EntryKind = PipelineEntry::Kind;
   const std::vector<std::vector<PipelineItem>> items = pipeline_items(shape, chunks_read(shape.num_chunks, messages));
   const std::vector<PipelineItem>& own = items[static_cast<std::size_t>(stage)];
   struct Placed {
@@ -131,13 +131,13 @@ std::vector<PipelineEntry> pipeline_entries(const PipelineShape& shape, const st
     while (place < own.size() && !is_behind(own[place])) ++place;
     const bool receives = message.receiver_stage == stage;
     require_internal(!receives || place <= message.reader, "a message comes before it is read");
-    PipelineEntry entry{.kind = Kind::exchange,
+    PipelineEntry entry{.kind = EntryKind::exchange,
                         .message = message.message,
                         .is_gradient = message.is_gradient,
                         .micro_batch = message.micro_batch};
     placed[place].before.push_back(entry);
     if (!starts) continue;
-    entry.kind = Kind::finish;
+    entry.kind = EntryKind::finish;
     if (receives) {
       placed[message.reader].reading.push_back(entry);
       continue;
@@ -162,7 +162,7 @@ std::vector<PipelineEntry> pipeline_entries(const PipelineShape& shape, const st
       continue;
     }
     append(placed[i].reading);
-    entries.push_back({.kind = Kind::item, .item = own[i], .micro_batch = own[i].micro_batch});
+    entries.push_back({.kind = EntryKind::item, .item = own[i], .micro_batch = own[i].micro_batch});
   }
   return entries;
 }
