@@ -411,7 +411,7 @@ TEST_CASE("targets that are compared with ranks say that they are of rank 0, who
     CHECK(target["peak_reserved"] == one["peak_reserved"]);
     CHECK(target["step_seconds"] == one["step_seconds"]);
   }
-  CHECK_THAT(compared["notes"].dump(), Contains("7 ranks share each batch; this is of rank 0"));
+  CHECK_THAT(compared["notes"].dump(), Contains("7 ranks train together; this is of rank 0"));
 }
 
 namespace {

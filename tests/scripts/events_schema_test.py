@@ -168,6 +168,8 @@ class EventsSchema(unittest.TestCase):
             (f"plan {quick} --gpu h100*2,t4*9", 0),
             ("plan configs/stages.yaml --gpu h100*9", 0),
             (f"run {quick} --ranks 2 memory.limit=2MiB output=runs/ranks-oom", 3),
+            (f"run {quick} parallel.pipeline=2 memory.limit=64KiB output=runs/pipeline-oom", 3),
+            (f"plan {quick} parallel.pipeline=2", 0),
             (f"fit {quick} --capacity 5MiB", 0),
             (f"fit {quick} --capacity 4MiB --ranks 3", 0),
             (f"fit {quick} --gpu h100 --ranks 1..128", 0),

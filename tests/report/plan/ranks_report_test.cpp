@@ -65,6 +65,7 @@ TEST_CASE("the table of ranks names their GPUs, which of them reserves most, and
   CHECK(ending_of_ranks(findings, wide_style).empty());
   findings.ranks.plans[1] = rank_plan(2, 6, "t4", 9 << 20, 0.003);
   findings.plan.fits = true;
+  findings.parallel.data = 8;
   CHECK_FALSE(findings.fits());
   table = ranks_table(std::array<const PlanFindings*, 1>{&findings}, wide_style);
   CHECK_THAT(table, Contains("does not fit, highest\n"));
