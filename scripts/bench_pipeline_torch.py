@@ -9,13 +9,13 @@ gradients. The first rank has the inputs, the last one the targets; all else is 
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 
 import bench_cpu_torch as alone
 import torch
 import torch.distributed as dist
+from bench_ranks_torch import on_ranks
 from pytorch_gpt import GPT
 from torch import nn
 from torch.distributed.pipelining import (PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B,
@@ -204,13 +204,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, not their times")
     arguments = parser.parse_args()
-    if "RANK" in os.environ:
-        return train(arguments, int(os.environ["RANK"]))
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(arguments.port), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
-             for rank in range(arguments.ranks)]
-    codes = [rank.wait() for rank in ranks]
-    return max(codes, key=abs)
+    return on_ranks(arguments, train)
 
 
 if __name__ == "__main__":

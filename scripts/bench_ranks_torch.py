@@ -107,6 +107,17 @@ def train(arguments, rank):
     os._exit(0)  # threads of gloo that PyTorch leaves now and then abort a process of FSDP2 that ends the usual way
 
 
+def on_ranks(arguments, train):
+    """Trains where this is a rank; else starts them all."""
+    if "RANK" in os.environ:
+        return train(arguments, int(os.environ["RANK"]))
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(arguments.port), "OMP_NUM_THREADS": "1"}
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
+             for rank in range(arguments.ranks)]
+    codes = [rank.wait() for rank in ranks]
+    return max(codes, key=abs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("network", choices=[*alone.NETWORKS, *alone.GPTS])
@@ -117,13 +128,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, and which are not timed")
     arguments = parser.parse_args()
-    if "RANK" in os.environ:
-        return train(arguments, int(os.environ["RANK"]))
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(arguments.port), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
-             for rank in range(arguments.ranks)]
-    codes = [rank.wait() for rank in ranks]
-    return max(codes, key=abs)
+    return on_ranks(arguments, train)
 
 
 if __name__ == "__main__":
