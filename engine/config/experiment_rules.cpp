@@ -541,9 +541,27 @@ class Rules {
           "memory.update: at_end");
   }
 
+  void check_tensor() {
+    const ParallelConfig& parallel = experiment_.parallel;
+    if (parallel.tensor == 1) return;
+    const auto refuse_with = [&](const std::string& other, const std::string& reason, const std::string& instead) {
+      refuse({other, "parallel.tensor"}, reason, "parallel.tensor: 1, or " + instead);
+    };
+    if (parallel.deterministic)
+      refuse_with("parallel.deterministic", "a layer's sums over the ranks that share it have no order of parts",
+                  "parallel.deterministic: false");
+    if (experiment_.memory.moments == MomentStorage::eight_bit)
+      refuse_with("memory.moments", "blocks of 8-bit moments run across the parts that ranks have of a weight",
+                  "memory.moments: f32");
+    if (!experiment_.memory.master_weights)
+      refuse_with("memory.master_weights", "what rounds a weight is drawn by its place in the whole of it",
+                  "memory.master_weights: true");
+  }
+
   void check_parallel() {
     check_parts();
     check_pipeline();
+    check_tensor();
     const ParallelConfig& parallel = experiment_.parallel;
     if (total_ranks(parallel) == 1) return;
     if (total_ranks(parallel) > most_ranks)

@@ -63,6 +63,13 @@ void add_parallel_fields(Fields& fields) {
          "go through all of them")
           .also_called({"pipeline_parallel", "pp", "num_stages", "stages", "pipeline_model_parallel_size",
                         "pipeline_parallel_size", "pipeline_parallel_degree", "pp_size", "pp_degree"}));
+  fields.add(
+      harmless,
+      of(parallel, &ParallelConfig::tensor, "parallel.tensor", integer(1, most_ranks),
+         "Ranks among which layers are cut: attention by heads, the linear layers around it and around an activation "
+         "by features, embeddings and the last layer by the vocabulary; each rank computes its part of every sample")
+          .also_called({"tensor_parallel", "tp", "tensor_model_parallel_size", "tensor_parallel_size",
+                        "tensor_parallel_degree", "tp_size", "tp_degree", "model_parallel", "mp", "mp_size"}));
   fields.add(harmless, of(parallel, &ParallelConfig::schedule, "parallel.schedule", pipeline_order_choices(),
                           "In which order the stages of `parallel.pipeline` take micro-batches")
                            .also_called({"pipeline_schedule", "pp_schedule", "pipeline_parallel_schedule"}));
