@@ -45,6 +45,8 @@ struct RankLayout {
   constexpr RankGroup pipeline_group() const { return {num_stages, rank_of_stage(0), num_tensor * num_data}; }
   /// Those that share layers.
   constexpr RankGroup tensor_group() const { return {num_tensor, rank - tensor_place(), 1}; }
+  /// Those that together have each sample of a batch once, and each stage of it.
+  constexpr RankGroup sample_group() const { return {num_data * num_stages, tensor_place(), num_tensor}; }
   /// All that hold parts of this rank's layers.
   constexpr RankGroup stage_group() const { return {num_tensor * num_data, stage() * num_tensor * num_data, 1}; }
 

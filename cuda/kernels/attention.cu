@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(Tile::threads)
   const AttentionPlace place = attention_place<Tile>(sizes.queries, sizes.heads);
   const int width = sizes.width, kv_head = place.head / (sizes.heads / sizes.kv_heads);
   const std::int64_t of_head = place.sample * sizes.heads + place.head;
-  const PhiloxStream philox = philox_of(sizes, scalars);
+  const PhiloxStream philox = philox_of(sizes, scalars, place.sample);
   const SampleSpans sample_spans(spans, sizes, place.sample);
   const HeadRows<const T> q_rows(q, sizes.query_features, sizes.queries, place.sample, place.head * width);
   const HeadRows<const T> k_rows(k, sizes.key_features, sizes.keys, place.sample, kv_head * width);

@@ -32,6 +32,7 @@ struct AttentionSizes {
   float rotary_frequencies[128] = {};              ///< where it rotates, of each pair of features
   std::uint32_t philox_stream = 0, threshold = 0;  ///< where it drops: kept are words >> 8 that reach the threshold
   float kept_scale = 1;                            ///< what a kept weight is multiplied by
+  int all_heads = 0, first_head = 0;               ///< as AttentionAttributes has them
 };
 
 /// Bytes for cosines and sines of all positions, and behind them, in the backward pass, Σ dy · y of each query.

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Tile::threads)
   const AttentionPlace place = attention_place<Tile>(sizes.queries, sizes.heads);
   const int width = sizes.width, kv_head = place.head / (sizes.heads / sizes.kv_heads);
   const std::int64_t of_head = place.sample * sizes.heads + place.head;
-  const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const PhiloxStream philox = philox_of(sizes, inputs.scalars, place.sample);
   const SampleSpans spans(inputs.spans, sizes, place.sample);
   const HeadRows<const T> q_rows(inputs.q, sizes.query_features, sizes.queries, place.sample, place.head * width);
   const HeadRows<const T> dy_rows(inputs.dy, std::int64_t{sizes.heads} * width, sizes.queries, place.sample,
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(Tile::threads)
   TRAINER_SHARED(float, score_gradients, Tile::square);
   const AttentionPlace place = attention_place<Tile>(sizes.keys, sizes.kv_heads);
   const int width = sizes.width, group = sizes.heads / sizes.kv_heads;
-  const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const PhiloxStream philox = philox_of(sizes, inputs.scalars, place.sample);
   const SampleSpans spans(inputs.spans, sizes, place.sample);
   const HeadRows<const T> k_rows(inputs.k, sizes.key_features, sizes.keys, place.sample, place.head * width);
   const HeadRows<const T> v_rows(inputs.v, sizes.key_features, sizes.keys, place.sample, place.head * width);

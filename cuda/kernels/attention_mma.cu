@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(mma_threads)
   const int first = static_cast<int>(of_block.first);
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * Tiles::warp_queries, warp_first = first + warp_row;
   const std::int64_t of_head = of_block.sample * sizes.heads + of_block.head;
-  const PhiloxStream philox = philox_of(sizes, scalars);
+  const PhiloxStream philox = philox_of(sizes, scalars, of_block.sample);
   const SampleSpans sample_spans(spans, sizes, of_block.sample);
   const HeadRows<const T> q_rows(q, sizes.query_features, sizes.queries, of_block.sample, of_block.head * head_width);
   const HeadRows<const T> k_rows(k, sizes.key_features, sizes.keys, of_block.sample, kv_head * head_width);

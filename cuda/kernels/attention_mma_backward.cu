@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(mma_threads)
   const int first = static_cast<int>(of_block.first);
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * Tiles::warp_rows, warp_first = first + warp_row;
   const std::int64_t of_head = of_block.sample * sizes.heads + of_block.head;
-  const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const PhiloxStream philox = philox_of(sizes, inputs.scalars, of_block.sample);
   const SampleSpans spans(inputs.spans, sizes, of_block.sample);
   const HeadRows<const T> q_rows(inputs.q, sizes.query_features, sizes.queries, of_block.sample,
                                  of_block.head * head_width);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(mma_threads)
   const int head_width = sizes.width, group = sizes.heads / sizes.kv_heads;
   const int first = static_cast<int>(of_block.first);
   const int warp_row = static_cast<int>(threadIdx.x) / warp_size * Tiles::warp_rows, warp_first = first + warp_row;
-  const PhiloxStream philox = philox_of(sizes, inputs.scalars);
+  const PhiloxStream philox = philox_of(sizes, inputs.scalars, of_block.sample);
   const SampleSpans spans(inputs.spans, sizes, of_block.sample);
   const HeadRows<const T> k_rows(inputs.k, sizes.key_features, sizes.keys, of_block.sample, of_block.head * head_width);
   const HeadRows<const T> v_rows(inputs.v, sizes.key_features, sizes.keys, of_block.sample, of_block.head * head_width);

@@ -192,11 +192,15 @@ __device__ __forceinline__ float kept_factor(const AttentionSizes& sizes, const 
   return ((place < 2 ? low : high) >> 8) >= sizes.threshold ? sizes.kept_scale : 0.0f;
 }
 
-__device__ __forceinline__ PhiloxStream philox_of(const AttentionSizes& sizes, const StepScalars* scalars) {
+/// Of a sample's weights, whose heads are counted without those of other ranks: these are made up for here.
+__device__ __forceinline__ PhiloxStream philox_of(const AttentionSizes& sizes, const StepScalars* scalars,
+                                                  std::int64_t sample) {
   if (!sizes.drops) return {};
-  const std::int64_t blocks_of_sample = sizes.heads * sizes.keys * ((sizes.queries + 3) / 4);
+  const std::int64_t all_heads = sizes.all_heads > 0 ? sizes.all_heads : sizes.heads;
+  const std::int64_t heads_before =
+      scalars->first_sample * all_heads + sample * (all_heads - sizes.heads) + sizes.first_head;
   return {scalars->seed, sizes.philox_stream, scalars->pass,
-          static_cast<std::uint64_t>(scalars->first_sample * blocks_of_sample)};
+          static_cast<std::uint64_t>(heads_before * sizes.keys * ((sizes.queries + 3) / 4))};
 }
 
 /// Fills the first part of a workspace; returns it, null where nothing is rotated.

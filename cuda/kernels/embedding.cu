@@ -28,17 +28,17 @@ __device__ __forceinline__ std::int64_t row_of_lookup() { return std::int64_t{bl
 template <typename T, typename Table, int n>
 __global__ void __launch_bounds__(lookup_threads)
     embedding_forward_kernel(const std::int32_t* __restrict__ indices, const Table* __restrict__ table,
-                             T* __restrict__ y, std::int64_t places, std::int64_t num, std::int64_t dim) {
+                             T* __restrict__ y, EmbeddingShape shape) {
   wait_for_earlier_kernels();
   const std::int64_t place = row_of_lookup();
-  if (place >= places) return;
-  const std::int64_t index = indices[place];
-  const bool is_there = index >= 0 && index < num;
-  for (std::int64_t column = threadIdx.x * n; column < dim; column += blockDim.x * n) {
+  if (place >= shape.places) return;
+  const std::int64_t index = indices[place], own = index - shape.first;
+  const bool is_here = own >= 0 && own < shape.num, is_none = index < 0 || index >= shape.all;
+  for (std::int64_t column = threadIdx.x * n; column < shape.dim; column += blockDim.x * n) {
     Pack<float, n> row;
-    for (int i = 0; i < n; ++i) row.values[i] = nanf("");
-    if (is_there) row = load_floats<n>(table + index * dim + column);
-    store_floats(y + place * dim + column, row);
+    for (int i = 0; i < n; ++i) row.values[i] = is_none ? nanf("") : 0.0f;
+    if (is_here) row = load_floats<n>(table + own * shape.dim + column);
+    store_floats(y + place * shape.dim + column, row);
   }
 }
 
@@ -75,9 +75,10 @@ __device__ __forceinline__ PlaceInList place_in_list(int value, int thread) {
 template <typename T, typename Table>
 __global__ void __launch_bounds__(embedding_threads)
     embedding_backward_kernel(const T* __restrict__ dy, const std::int32_t* __restrict__ indices,
-                              Table* __restrict__ dtable, bool adds, std::int64_t places, std::int64_t num,
-                              std::int64_t dim, int rows_of_block, std::int64_t num_row_blocks) {
+                              Table* __restrict__ dtable, bool adds, EmbeddingShape shape, int rows_of_block,
+                              std::int64_t num_row_blocks) {
   wait_for_earlier_kernels();
+  const std::int64_t places = shape.places, num = shape.num, dim = shape.dim;
   TRAINER_SHARED(float, sums, embedding_sums);
   TRAINER_SHARED(std::int32_t, listed_rows, indices_at_once);
   TRAINER_SHARED(std::int32_t, listed_places, indices_at_once);
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(embedding_threads)
     int count = 0;
     for (int i = 0; i < indices_of_thread; ++i) {
       const std::int64_t place = base + thread * indices_of_thread + i;
-      const std::int64_t index = place < places ? indices[place] : -1;
+      const std::int64_t index = place < places ? indices[place] - shape.first : -1;
       const bool is_own = index >= first_row && index < last_row;
       rows[i] = is_own ? static_cast<std::int32_t>(index - first_row) : -1;
       count += is_own ? 1 : 0;
@@ -200,7 +201,7 @@ void embedding_forward(DType type, DType table_type, const std::int32_t* indices
       constexpr int n = decltype(width)::value;
       const LookupBlock lookup = lookup_block(shape.dim / n);
       launch(embedding_forward_kernel<T, Table, n>, lookup.grid(shape.places), lookup.block(), stream, indices,
-             static_cast<const Table*>(table), static_cast<T*>(y), shape.places, shape.num, shape.dim);
+             static_cast<const Table*>(table), static_cast<T*>(y), shape);
     });
   });
 }
@@ -218,7 +219,7 @@ void embedding_backward(DType type, DType table_type, const void* dy, const std:
   with_table_type(type, table_type, [&]<typename T, typename Table>(ElementType<T>, ElementType<Table>) {
     launch(embedding_backward_kernel<T, Table>, grid_of(row_blocks * column_blocks),
            {static_cast<unsigned>(columns), static_cast<unsigned>(row_groups)}, stream, static_cast<const T*>(dy),
-           indices, static_cast<Table*>(dtable), adds, shape.places, shape.num, shape.dim, rows, row_blocks);
+           indices, static_cast<Table*>(dtable), adds, shape, rows, row_blocks);
   });
 }
 

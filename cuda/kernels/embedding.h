@@ -7,12 +7,12 @@
 
 namespace trainer::cuda {
 
-/// `places` indices i32 into a table of `num` rows of `dim` columns.
+/// `places` indices i32 into a table of `dim` columns, of whose `all` rows `num` from `first` on are here.
 struct EmbeddingShape {
-  std::int64_t places = 0, num = 0, dim = 0;
+  std::int64_t places = 0, first = 0, num = 0, all = 0, dim = 0;
 };
 
-/// y (places, dim) of `type` = the rows of `table` at `indices`; NaN where one is none of [0, num), which is not read.
+/// y (places, dim) of `type` = the rows of `table` at `indices`; 0 where a row is not here, NaN where it is none of all.
 /// `table` is of `type` or f32. Bytes: y and as many of the table once.
 void embedding_forward(DType type, DType table_type, const std::int32_t* indices, const void* table, void* y,
                        const EmbeddingShape& shape, Stream stream);

@@ -31,6 +31,8 @@ AttentionSizes sizes_of_attention(const AttentionAttributes& attributes, const A
   }
   const DropoutRule rule = dropout_rule(attributes.p);
   sizes.philox_stream = attributes.stream;
+  sizes.all_heads = static_cast<int>(attributes.all_heads);
+  sizes.first_head = static_cast<int>(attributes.first_head);
   sizes.threshold = rule.threshold;
   sizes.kept_scale = rule.scale;
   return sizes;

@@ -5,8 +5,9 @@ namespace trainer::cuda {
 
 namespace {
 
-EmbeddingShape embedding_shape(const TensorType& indices, const TensorType& table) {
-  return {indices.num_elements(), table.shape[0], table.shape[1]};
+EmbeddingShape embedding_shape(const Op& op, const TensorType& indices, std::int64_t dim) {
+  const EmbeddingRows own = embedding_rows(op);
+  return {.places = indices.num_elements(), .first = own.first, .num = own.num, .all = own.all, .dim = dim};
 }
 
 PositionEmbeddingShape position_shape(const TensorType& x, const TensorType& table) {
@@ -16,7 +17,7 @@ PositionEmbeddingShape position_shape(const TensorType& x, const TensorType& tab
 }  // namespace
 
 std::unique_ptr<Kernel> make_embedding_kernel(const Op& op, CudaContext& context) {
-  return make_kernel([shape = embedding_shape(op.inputs[0], op.inputs[1]), type = op.outputs[0].dtype,
+  return make_kernel([shape = embedding_shape(op, op.inputs[0], op.inputs[1].shape[1]), type = op.outputs[0].dtype,
                       table_type = op.inputs[1].dtype, &stream = context.stream](const OperandAddresses& addresses) {
     embedding_forward(type, table_type, input<std::int32_t>(addresses, 0), input(addresses, 1), output(addresses, 0),
                       shape, stream);
@@ -26,7 +27,7 @@ std::unique_ptr<Kernel> make_embedding_kernel(const Op& op, CudaContext& context
 std::unique_ptr<Kernel> make_embedding_backward_kernel(const Op& op, CudaContext& context) {
   const bool adds = attributes_of<EmbeddingAttributes>(op).adds;
   const TensorType& table = adds ? op.inputs[2] : op.outputs[0];
-  return make_kernel([adds, shape = embedding_shape(op.inputs[1], table), type = op.inputs[0].dtype,
+  return make_kernel([adds, shape = embedding_shape(op, op.inputs[1], table.shape[1]), type = op.inputs[0].dtype,
                       table_type = table.dtype, &stream = context.stream](const OperandAddresses& addresses) {
     void* const dtable = adds ? modified_input(addresses, 2) : output(addresses, 0);
     embedding_backward(type, table_type, input(addresses, 0), input<std::int32_t>(addresses, 1), dtable, adds, shape,

@@ -57,7 +57,7 @@ struct ScratchRule {
 };
 extern const ScratchRule linear_scratch, linear_cross_entropy_scratch, conv2d_scratch, batchnorm2d_scratch,
     layernorm_scratch, groupnorm_scratch, attention_scratch, prelu_scratch, cross_entropy_scratch, numeric_loss_scratch,
-    dice_scratch, gradient_factor_scratch, communication_scratch;
+    dice_scratch, class_part_scratch, gradient_factor_scratch, communication_scratch;
 
 /// DeviceModel::workspace_bytes.
 std::int64_t compute_workspace_bytes(const Op& op, const WorkspaceModel& model);

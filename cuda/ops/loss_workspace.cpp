@@ -1,6 +1,7 @@
 #include <array>
 #include <numeric>
 
+#include "cuda/kernels/class_parts.h"
 #include "cuda/kernels/cross_entropy.h"
 #include "cuda/kernels/dice.h"
 #include "cuda/kernels/gradient_factor.h"
@@ -36,6 +37,12 @@ std::int64_t dice_workspace_bytes(const Op& op, const WorkspaceModel&) {
                                       : dice_backward_workspace_bytes(shape.channels);
 }
 
+constexpr std::array class_part_kinds = {OpKind::cross_entropy_of_parts};
+
+std::int64_t class_part_workspace_bytes_of(const Op& op, const WorkspaceModel&) {
+  return class_part_workspace_bytes(op.inputs[1].num_elements());
+}
+
 constexpr std::array gradient_factor_kinds = {OpKind::gradient_squares, OpKind::gradient_factor};
 
 std::int64_t gradient_factor_workspace_bytes(const Op& op, const WorkspaceModel&) {
@@ -62,6 +69,7 @@ std::int64_t linear_cross_entropy_workspace_bytes(const Op& op, const WorkspaceM
 const ScratchRule cross_entropy_scratch = {cross_entropy_kinds, cross_entropy_workspace_bytes_of};
 const ScratchRule numeric_loss_scratch = {numeric_loss_kinds, numeric_loss_workspace_bytes_of};
 const ScratchRule dice_scratch = {dice_kinds, dice_workspace_bytes};
+const ScratchRule class_part_scratch = {class_part_kinds, class_part_workspace_bytes_of};
 const ScratchRule gradient_factor_scratch = {gradient_factor_kinds, gradient_factor_workspace_bytes};
 const ScratchRule linear_cross_entropy_scratch = {linear_cross_entropy_kinds, linear_cross_entropy_workspace_bytes};
 

@@ -15,7 +15,7 @@ const ScratchRule* scratch_rule_of(OpKind kind) {
                                        &layernorm_scratch,     &groupnorm_scratch,
                                        &attention_scratch,     &prelu_scratch,
                                        &cross_entropy_scratch, &numeric_loss_scratch,
-                                       &dice_scratch,          &gradient_factor_scratch,
+                                       &dice_scratch,          &class_part_scratch,     &gradient_factor_scratch,
                                        &communication_scratch};
   const auto found = std::find_if(rules.begin(), rules.end(), [&](const ScratchRule* rule) {
     return std::find(rule->kinds.begin(), rule->kinds.end(), kind) != rule->kinds.end();

@@ -206,7 +206,7 @@ class AttentionBackwardKernel final : public CpuKernel {
     multiply_panels({values, width}, of_group(scratch.gradient_columns), score_gradients, num_keys, width, lanes,
                     false);
     if (attributes_.p > 0) {
-      weight_dropout_of(shape_, rule_, tensors.philox, queries.sample * shape_.heads + queries.head)
+      weight_dropout_of(shape_, rule_, tensors.philox, shape_.drawn_head(queries.sample, queries.head))
           .drop_backward(block, scratch.score_gradients, scratch.d + lane);
     } else {
       weights_to_score_gradients(block, scratch.score_gradients, scratch.d + lane);

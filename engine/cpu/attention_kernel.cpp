@@ -109,7 +109,7 @@ class AttentionKernel final : public CpuKernel {
       load_keys(operands, table, sample, kv_head, keys, scratch);
       for_each_group(
           visibility, first, num_queries, group_panels_, keys, [&](const QueryGroup& group, std::int64_t lane) {
-            add_keys(visibility, group, lane, key, weight_dropout_of(shape_, rule_, philox, of_head), scratch);
+            add_keys(visibility, group, lane, key, weight_dropout_of(shape_, rule_, philox, shape_.drawn_head(sample, head)), scratch);
           });
     }
     store_outputs(y, sample, head, first, num_queries, scratch);

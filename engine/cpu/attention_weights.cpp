@@ -176,7 +176,7 @@ void WeightDropout::drop_backward(const ScoreBlock& weights, float* gradients, c
 }
 
 std::uint64_t weight_blocks(const AttentionShape& shape, std::int64_t num_samples) {
-  return static_cast<std::uint64_t>(num_samples * shape.heads * shape.keys * ((shape.queries + 3) / 4));
+  return static_cast<std::uint64_t>(num_samples * shape.all_heads * shape.keys * ((shape.queries + 3) / 4));
 }
 
 WeightDropout weight_dropout_of(const AttentionShape& shape, const DropoutRule& rule, const PhiloxStream& philox,

@@ -73,7 +73,7 @@ struct WeightDropout {
 
 /// Philox blocks of the weights of so many samples.
 std::uint64_t weight_blocks(const AttentionShape& shape, std::int64_t num_samples);
-/// That of head `of_head`, counted over all samples.
+/// That of AttentionShape::drawn_head `of_head`.
 WeightDropout weight_dropout_of(const AttentionShape& shape, const DropoutRule& rule, const PhiloxStream& philox,
                                 std::int64_t of_head);
 

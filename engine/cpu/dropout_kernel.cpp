@@ -27,17 +27,41 @@ TRAINER_SIMD void drop_loop(const float* x, float* y, std::int64_t first, std::i
   }
 }
 
+/// Which columns of a row are here.
+struct ColumnRange {
+  std::int64_t own, all, first;
+};
+
+/// Elements from `first` on, of some columns of each row.
+void drop_columns(const float* x, float* y, std::int64_t first, std::int64_t count, const ColumnRange& columns,
+                  std::int64_t rows_before, const PhiloxStream& philox, const DropoutRule& rule) {
+  for (std::int64_t done = 0, num_done = 0; done < count; done += num_done) {
+    const std::int64_t row = (first + done) / columns.own, column = (first + done) % columns.own;
+    num_done = std::min(columns.own - column, count - done);
+    drop_loop(x + done, y + done, (rows_before + row) * columns.all + columns.first + column, num_done, philox,
+              rule.threshold, rule.scale);
+  }
+}
+
 std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& context) {
   const auto& attributes = attributes_of<DropoutAttributes>(op);
-  return make_kernel([rule = dropout_rule(attributes.p), stream = attributes.stream, type = op.inputs[0].dtype,
-                      count = op.inputs[0].num_elements(),
-                      of_sample = op.inputs[0].num_elements() / op.inputs[0].shape[0],
+  const TensorType& x_type = op.inputs[0];
+  const bool has_all = attributes.all_columns == 0;
+  // With all columns a sample is one row.
+  const std::int64_t own = has_all ? x_type.num_elements() / x_type.shape[0] : x_type.shape[-1];
+  return make_kernel([rule = dropout_rule(attributes.p), stream = attributes.stream, type = x_type.dtype,
+                      count = x_type.num_elements(), rows_of_sample = x_type.num_elements() / x_type.shape[0] / own,
+                      columns = ColumnRange{own, has_all ? own : attributes.all_columns, attributes.first_column},
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars& scalars) {
     const PhiloxStream philox{scalars.seed, stream, scalars.pass};
-    const std::int64_t before = scalars.first_sample * of_sample;
+    const std::int64_t rows_before = scalars.first_sample * rows_of_sample;
     for_elements<1>(type, threads, count, {addresses.inputs[0]}, addresses.outputs[0],
                     [&](const auto& x, float* y, std::int64_t first, std::int64_t num_elements) {
-                      drop_loop(x[0], y, before + first, num_elements, philox, rule.threshold, rule.scale);
+                      if (columns.own == columns.all)
+                        drop_loop(x[0], y, rows_before * columns.all + first, num_elements, philox, rule.threshold,
+                                  rule.scale);
+                      else
+                        drop_columns(x[0], y, first, num_elements, columns, rows_before, philox, rule);
                     });
   });
 }

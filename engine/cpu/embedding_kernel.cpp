@@ -43,7 +43,7 @@ TRAINER_SIMD void add_to_row(const float* gradient, float* sums, std::int64_t co
 }
 
 struct TableGradient {
-  std::int64_t places, num, dim;
+  std::int64_t places, first, num, dim;
   DType of_output, of_table;
   bool adds;
 
@@ -58,13 +58,14 @@ struct TableGradient {
     alignas(64) float sums[table_block_rows][table_block_columns];
     alignas(64) float widened[table_block_columns];
     bool has_gradient[table_block_rows] = {};
-    const auto first = static_cast<std::int32_t>(first_row), last = static_cast<std::int32_t>(first_row + rows);
+    const auto first_index = static_cast<std::int32_t>(first + first_row);
+    const auto last_index = static_cast<std::int32_t>(first + first_row + rows);
     for (std::int64_t from = 0; from < places; from += looked_at_once) {
       const std::int64_t to = std::min(places, from + looked_at_once);
-      if (num_within(indices + from, to - from, first, last) == 0) continue;
+      if (num_within(indices + from, to - from, first_index, last_index) == 0) continue;
       for (std::int64_t place = from; place < to; ++place) {
-        if (indices[place] < first || indices[place] >= last) continue;
-        const std::int32_t row = indices[place] - first;
+        if (indices[place] < first_index || indices[place] >= last_index) continue;
+        const std::int32_t row = indices[place] - first_index;
         const std::byte* const gradient = dy + bytes_of(of_output, place * dim + first_column);
         float* const sum = sums[row];
         if (!has_gradient[row]) std::fill_n(sum, columns, 0.0F);
@@ -90,10 +91,10 @@ struct TableGradient {
 
 std::unique_ptr<CpuKernel> make_embedding_kernel(const Op& op, CpuContext& context) {
   const TensorType &weight = op.inputs[1], &y = op.outputs[0];
-  const std::int64_t num = weight.shape[0], dim = weight.shape[1];
+  const std::int64_t dim = weight.shape[1];
   const RowParts parts =
       row_parts(op.inputs[0].num_elements(), std::max<std::int64_t>(1, 8192 / dim), op.inputs[0].num_elements());
-  return make_kernel([num, dim, parts, from_type = weight.dtype, to_type = y.dtype,
+  return make_kernel([own = embedding_rows(op), dim, parts, from_type = weight.dtype, to_type = y.dtype,
                       threads = y.num_elements() <= serial_elements ? 1 : context.num_threads](
                          const OperandAddresses& addresses, const StepScalars&) {
     const auto* const indices = input<std::int32_t>(addresses, 0);
@@ -103,13 +104,15 @@ std::unique_ptr<CpuKernel> make_embedding_kernel(const Op& op, CpuContext& conte
       for (std::int64_t place = parts.begin(part); place < parts.end(part); ++place) {
         const std::int64_t index = indices[place];
         std::byte* const row = to + bytes_of(to_type, place * dim);
-        if (index < 0 || index >= num) {
+        if (index < 0 || index >= own.all) {
           write_no_row(to_type, row, dim);
+        } else if (index < own.first || index >= own.first + own.num) {
+          std::memset(row, 0, static_cast<std::size_t>(bytes_of(to_type, dim)));
         } else if (from_type == to_type) {
-          std::memcpy(row, rows + bytes_of(from_type, index * dim), static_cast<std::size_t>(bytes_of(to_type, dim)));
+          std::memcpy(row, rows + bytes_of(from_type, (index - own.first) * dim), static_cast<std::size_t>(bytes_of(to_type, dim)));
         } else {
           require_internal(from_type == DType::f32, "an embedding narrows the rows of f32 alone");
-          narrow(to_type, reinterpret_cast<const float*>(rows) + index * dim, row, dim);
+          narrow(to_type, reinterpret_cast<const float*>(rows) + (index - own.first) * dim, row, dim);
         }
       }
     });
@@ -119,8 +122,9 @@ std::unique_ptr<CpuKernel> make_embedding_kernel(const Op& op, CpuContext& conte
 std::unique_ptr<CpuKernel> make_embedding_backward_kernel(const Op& op, CpuContext& context) {
   const bool adds = attributes_of<EmbeddingAttributes>(op).adds;
   const TensorType& table = adds ? op.inputs[2] : op.outputs[0];
-  const TableGradient gradient{op.inputs[1].num_elements(), table.shape[0], table.shape[1],
-                               op.inputs[0].dtype,          table.dtype,    adds};
+  const EmbeddingRows own = embedding_rows(op);
+  const TableGradient gradient{op.inputs[1].num_elements(), own.first,   own.num, table.shape[1],
+                               op.inputs[0].dtype,          table.dtype, adds};
   const std::int64_t elements = table.num_elements() + op.inputs[0].num_elements();
   return make_kernel([gradient, threads = elements <= serial_elements ? 1 : context.num_threads](
                          const OperandAddresses& addresses, const StepScalars&) {

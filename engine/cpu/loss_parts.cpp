@@ -3,7 +3,9 @@
 namespace trainer {
 
 RowParts loss_parts(const Op& op) {
-  if (std::holds_alternative<CrossEntropyAttributes>(op.attributes)) return row_parts(op.inputs[1].num_elements(), 8);
+  const bool is_by_target = std::holds_alternative<CrossEntropyAttributes>(op.attributes) ||
+                            std::holds_alternative<ClassPartAttributes>(op.attributes);
+  if (is_by_target) return row_parts(op.inputs[1].num_elements(), 8);
   return row_parts(op.inputs[0].num_elements(), 4096);
 }
 

@@ -43,6 +43,26 @@ std::array<std::int64_t, 2> ends_of_larger_parts(std::int64_t num_samples, const
   return {num_larger / parts.num_own, (num_larger + parts.num_own - 1) / parts.num_own};
 }
 
+/// Of a parameter, what the rank at a place among those that share layers has.
+std::int64_t own_elements(const Program& program, std::size_t parameter, std::int64_t place) {
+  const Shape& whole = program.parameters[parameter].type.shape;
+  if (program.parameter_cuts.empty() || !program.parameter_cuts[parameter]) return whole.num_elements();
+  return program.parameter_cuts[parameter]->own_shape(whole, program.ranks.num_tensor, place).num_elements();
+}
+
+/// By their places among those that share layers, ranks from one of these to the next have parts of the same sizes:
+/// Note [Cut layers] in engine/program/tensor/cut_layers.h.
+std::set<std::int64_t> begins_of_layer_parts(const Program& program) {
+  const std::int64_t num_ranks = program.ranks.num_tensor;
+  std::set<std::int64_t> begins = {0};
+  for (const std::optional<AxisCut>& cut : program.parameter_cuts) {
+    if (!cut) continue;
+    if (cut->sections.empty()) begins.insert(1);
+    for (const std::int64_t length : cut->sections) begins.insert(length % num_ranks);
+  }
+  return begins;
+}
+
 /// By their places among those that share a batch, ranks from one of these to the next have parts of the same sizes, in
 /// the stages whose cache they begin with, too: of batches, and of tensors (Note [Parts of tensors] in
 /// engine/ops/rank_parts.h).
@@ -62,11 +82,14 @@ std::set<std::int64_t> begins_of_parts(const Experiment& settled, const DataDesc
     add({mixed, smaller});
   }
   if (settled.parallel.shard == Shard::none) return begins;
-  for (const Parameter& parameter : program.parameters) {
-    const std::int64_t count = parameter.type.num_elements();
-    const std::int64_t size = rank_part(count, num_ranks, 0).count;
-    add({count / size, (count + size - 1) / size});  // the shorter part, and the empty ones
-  }
+  const std::set<std::int64_t> tensor_places = begins_of_layer_parts(program);
+  for (std::size_t p = 0; p < program.parameters.size(); ++p)
+    for (const std::int64_t place : tensor_places) {
+      const std::int64_t count = own_elements(program, p, place);
+      if (count == 0) continue;
+      const std::int64_t size = rank_part(count, num_ranks, 0).count;
+      add({count / size, (count + size - 1) / size});  // the shorter part, and the empty ones
+    }
   return begins;
 }
 
@@ -133,6 +156,32 @@ bool hold_alike(const RankPlan& a, const RankPlan& b) {
          a.fits == b.fits && a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved;
 }
 
+/// Adds what ranks that share a layer hold, one behind the other, each so often for those that share a batch.
+void add_plans_of_layer(RankPlan plan, std::int64_t num_in_layer, std::int64_t num_data, std::int64_t num_tensor,
+                        std::vector<RankPlan>& plans) {
+  if (num_in_layer == num_tensor || num_data == 1) {
+    plan.num_ranks = num_in_layer * num_data;
+    plans.push_back(std::move(plan));
+    return;
+  }
+  for (std::int64_t i = 0; i < num_in_layer; ++i) {
+    plans.push_back(plan);
+    plans.back().first_rank += i;
+    plans.back().num_ranks = num_data;
+    plans.back().stride = num_tensor;
+  }
+}
+
+/// Behind the others, or as one with the last of them.
+void add_plan(RankPlan plan, std::vector<RankPlan>& plans) {
+  if (plans.empty() || plans.back().stride > 1 || plan.stride > 1 || !hold_alike(plans.back(), plan)) {
+    plans.push_back(std::move(plan));
+    return;
+  }
+  plans.back().num_ranks += plan.num_ranks;
+  plans.back().compute_seconds = std::max(plans.back().compute_seconds, plan.compute_seconds);
+}
+
 /// Calls `visit(exchange, times)` for what is told in the first update and its micro-batches.
 template <typename Visit>
 void for_each_exchange(const Program& program, const RunSchedule& schedule, Visit&& visit) {
@@ -190,37 +239,41 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
   const RankLayout ranks = rank_layout(asked.parallel);
   const std::int64_t num_ranks = ranks.num_ranks();
   if (num_ranks == 1) return findings;
+  // Ranks that share a layer follow each other: `begins` counts them as one.
   std::set<std::int64_t> begins;
   for (const std::int64_t place : begins_of_parts(asked, data, program))
-    for (std::int64_t stage = 0; stage < ranks.num_stages; ++stage)
-      begins.insert(ranks.num_tensor * (place + ranks.num_data * stage));
+    for (std::int64_t stage = 0; stage < ranks.num_stages; ++stage) begins.insert(place + ranks.num_data * stage);
   std::int64_t end_of_targets = 0;
   for (const TargetOfRanks& each : targets) {
+    if (each.num_ranks % ranks.num_tensor != 0)
+      throw ConfigError(fmt::format("{} of one kind cannot hold layers that {} ranks share: their GPUs are to be alike",
+                                    each.num_ranks, ranks.num_tensor));
     begins.insert(end_of_targets);
-    end_of_targets += each.num_ranks;
+    end_of_targets += each.num_ranks / ranks.num_tensor;
   }
-  require_internal(end_of_targets == num_ranks, "every rank has a target");
+  require_internal(end_of_targets * ranks.num_tensor == num_ranks, "every rank has a target");
   const RunSchedule schedule(asked, data);
+  const std::set<std::int64_t> begins_in_layer = begins_of_layer_parts(program);
   std::vector<Program> stages;
   auto target = targets.begin();
-  std::int64_t end_of_target = target->num_ranks;
+  std::int64_t end_of_target = target->num_ranks / ranks.num_tensor;
   for (auto begin = begins.begin(); begin != begins.end(); ++begin) {
-    if (*begin == end_of_target) end_of_target += (++target)->num_ranks;
-    std::vector<Program> programs;
-    std::int64_t sent_bytes = 0;
-    RankPlan plan = plan_rank(asked, *begin, data, *target->target, programs, sent_bytes);
-    if (*begin == 0 || ranks.num_stages > 1)
-      findings.communicated_bytes = std::max(findings.communicated_bytes, sent_bytes);
-    if (ranks.of_rank(*begin).data_place() == 0) stages.push_back(std::move(programs.front()));
-    plan.num_ranks = (std::next(begin) == begins.end() ? num_ranks : *std::next(begin)) - *begin;
-    plan.gpu = target->gpu;
-    if (!findings.plans.empty() && hold_alike(findings.plans.back(), plan)) {
-      RankPlan& before = findings.plans.back();
-      before.num_ranks += plan.num_ranks;
-      before.compute_seconds = std::max(before.compute_seconds, plan.compute_seconds);
-      continue;
+    if (*begin == end_of_target) end_of_target += (++target)->num_ranks / ranks.num_tensor;
+    const std::int64_t end = std::next(begin) == begins.end() ? num_ranks / ranks.num_tensor : *std::next(begin);
+    std::vector<RankPlan> plans;
+    for (auto place = begins_in_layer.begin(); place != begins_in_layer.end(); ++place) {
+      std::vector<Program> programs;
+      std::int64_t sent_bytes = 0;
+      RankPlan plan =
+          plan_rank(asked, *begin * ranks.num_tensor + *place, data, *target->target, programs, sent_bytes);
+      if (plan.first_rank == 0 || ranks.num_stages > 1)
+        findings.communicated_bytes = std::max(findings.communicated_bytes, sent_bytes);
+      if (*place == 0 && *begin % ranks.num_data == 0) stages.push_back(std::move(programs.front()));
+      plan.gpu = target->gpu;
+      const std::int64_t last = std::next(place) == begins_in_layer.end() ? ranks.num_tensor : *std::next(place);
+      add_plans_of_layer(std::move(plan), last - *place, end - *begin, ranks.num_tensor, plans);
     }
-    findings.plans.push_back(std::move(plan));
+    for (RankPlan& plan : plans) add_plan(std::move(plan), findings.plans);
   }
   if (ranks.num_data > 1)
     for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters})

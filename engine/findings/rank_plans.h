@@ -16,9 +16,10 @@
 
 namespace trainer {
 
-/// What some ranks, which follow each other, hold each: their devices are alike, and what each holds at most.
+/// What some ranks hold each: first_rank, first_rank + stride, …; their devices are alike, and what each holds at most.
 struct RankPlan {
   std::int64_t first_rank = 0, num_ranks = 1;
+  std::int64_t stride = 1;  ///< above 1 where those that share a layer hold different parts of it
   std::string gpu;  ///< as --gpu took it where ranks have different ones; empty: the device of them all
   std::int64_t capacity = 0;
   std::int64_t batch_size = 0;  ///< samples of a whole micro-batch that it takes

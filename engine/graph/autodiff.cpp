@@ -15,11 +15,18 @@ class Differentiation {
     num_forward_nodes_ = graph.nodes.size();
     needs_gradient_.resize(graph.values.size(), false);
     gradients_.resize(graph.values.size(), -1);
+    is_shared_input_.resize(graph.values.size(), false);
+    first_reader_.resize(graph.shared_inputs.size(), num_forward_nodes_);
+    for (const SharedInput& shared : graph.shared_inputs) is_shared_input_[shared.view] = true;
+    for (std::size_t i = num_forward_nodes_; i-- > 0;)
+      for (std::size_t s = 0; s < first_reader_.size(); ++s)
+        for (const ValueId input : graph.nodes[i].inputs)
+          if (input == graph.shared_inputs[s].view) first_reader_[s] = i;
   }
 
   void run() {
     find_needed();
-    for (std::size_t i = num_forward_nodes_; i-- > 0;) {
+    for (std::size_t i = num_forward_nodes_; i-- > 0; leave_shared_inputs(i)) {
       const auto differentiate_op = definition_of(graph_.nodes[i].op.kind).differentiate;
       const bool is_last = graph_.nodes[i].outputs.empty();  // a loss, or what is sent
       if (differentiate_op == nullptr) continue;
@@ -68,12 +75,30 @@ class Differentiation {
     for (std::size_t v = 0; v < graph_.values.size(); ++v) needs_gradient_[v] = needs(static_cast<ValueId>(v));
   }
 
+  /// Where the first of what reads a shared input has gone back: its gradient is summed over ranks.
+  void leave_shared_inputs(std::size_t node) {
+    for (std::size_t s = 0; s < first_reader_.size(); ++s) {
+      const SharedInput shared = graph_.shared_inputs[s];
+      const ValueId gradient = gradients_[shared.view];
+      if (first_reader_[s] != node || gradient < 0) continue;
+      const LayerId layer = graph_.nodes[node].layer;
+      emit(all_reduce_op({&graph_.values[gradient].type, 1}, shared.ranks), {gradient}, layer);
+      is_shared_input_[shared.view] = false;
+      gradients_[shared.view] = -1;
+      add_gradient(shared.view, gradient, layer);
+    }
+  }
+
   /// What the ops of the model read.
   ValueId value_of_parameter(std::size_t p) const {
     return graph_.parameter_copies[p] >= 0 ? graph_.parameter_copies[p] : graph_.parameter_values[p];
   }
 
   bool needs(ValueId value) const { return needs_gradient_[root_of(graph_, value)]; }
+
+  bool is_shared_input(ValueId value) const {
+    return static_cast<std::size_t>(value) < is_shared_input_.size() && is_shared_input_[value];
+  }
 
   ValueId add_value(TensorType type, std::string role, LayerId layer) {
     Value value;
@@ -98,7 +123,7 @@ class Differentiation {
 
   void add_gradient(ValueId value, ValueId gradient, LayerId layer) {
     // The gradient of a view is the gradient of what it views, in that shape.
-    while (graph_.values[value].view_of >= 0) {
+    while (graph_.values[value].view_of >= 0 && !is_shared_input(value)) {
       value = graph_.values[value].view_of;
       const ValueId view = add_value(graph_.values[value].type, "input.grad", layer);
       graph_.values[view].view_of = gradient;
@@ -154,6 +179,8 @@ class Differentiation {
   std::size_t num_forward_nodes_ = 0;
   std::vector<bool> needs_gradient_;
   std::vector<ValueId> gradients_;
+  std::vector<bool> is_shared_input_;      ///< by forward value, until its gradient is that of what it views
+  std::vector<std::size_t> first_reader_;  ///< by shared input, the node
 };
 
 }  // namespace

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/axis_cut.h"
 #include "engine/category.h"
 #include "engine/config/experiment.h"
 #include "engine/graph/data_description.h"
 #include "engine/graph/file_order.h"
 #include "engine/ops/op.h"
+#include "engine/rank_layout.h"
 
 namespace trainer {
 
@@ -93,6 +96,12 @@ struct LossPart {
   std::int64_t numbers_of_sample = 0;  ///< targets, or numbers of a layer's output
 };
 
+/// A view whose readers are shared by ranks: the gradient of what it views is the sum of theirs.
+struct SharedInput {
+  ValueId view = -1;
+  RankGroup ranks{};
+};
+
 enum class GraphMode : std::uint8_t { training, evaluation };
 
 /// The model, its loss and, after differentiate(), its backward pass, at one batch size.
@@ -116,6 +125,9 @@ struct Graph {
   std::vector<FrozenNetwork> frozen_networks;  ///< one for each loss on features
   ValueId metric_counts = -1;  ///< what evaluations count in beside the loss (engine/graph/metrics.h); -1: nothing
   ValueId loss_scale = -1;     ///< f64 (num_loss_scale_values), what the loss's gradient is multiplied by; -1: 1
+  /// By parameter: how ranks that share layers cut it; its value has the type of this rank's part. Empty: they do not.
+  std::vector<std::optional<AxisCut>> parameter_cuts;
+  std::vector<SharedInput> shared_inputs;
   /// What outlives the graph's run and is no parameter: of a text that is written, in generation_graph.h.
   std::vector<ValueId> kept;
 

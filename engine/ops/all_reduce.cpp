@@ -44,6 +44,6 @@ std::int64_t all_reduce_flops(const Op& op) {
 }  // namespace
 
 const OpDefinition all_reduce_definition = {
-    .flops = all_reduce_flops, .role = Role::communication, .takes_scratch = true};
+    .flops = all_reduce_flops, .precision = Precision::follows, .role = Role::communication, .takes_scratch = true};
 
 }  // namespace trainer

@@ -123,7 +123,9 @@ AttentionShape attention_shape(const Op& op) {
           .keys = packed ? num_positions(q) : num_positions(op.inputs[first + 1].shape),
           .heads = attributes.heads,
           .kv_heads = attributes.kv_heads,
-          .width = q[-1] / heads_of_q};
+          .width = q[-1] / heads_of_q,
+          .all_heads = attributes.all_heads > 0 ? attributes.all_heads : attributes.heads,
+          .first_head = attributes.first_head};
 }
 
 float score_scale(std::int64_t width) { return static_cast<float>(1 / std::sqrt(static_cast<double>(width))); }

@@ -30,9 +30,12 @@ struct AttentionAttributes {
   double rotary_base = 0;
   RotaryStretch rotary_stretch{};  ///< of those angles
   /// Dropout of weights: that of query i and key j, in head h of sample n, is kept where
-  /// PhiloxStream{seed, stream, pass}.uniform(((n · heads + h) · keys + j) · (queries rounded up to 4) + i) ≥ p.
+  /// PhiloxStream{seed, stream, pass}.uniform(((n · heads + h) · keys + j) · (queries rounded up to 4) + i) ≥ p, with
+  /// all heads, where other ranks have some of them.
   double p = 0;
   std::uint32_t stream = 0;          ///< as DropoutAttributes'
+  /// Where other ranks have the other heads: of how many `heads` are those from first_head on. 0: there are no others.
+  std::int64_t all_heads = 0, first_head = 0;
   std::int64_t workspace_limit = 0;  ///< a kernel that needs more scratch is not chosen: another serves
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
@@ -44,7 +47,13 @@ struct AttentionShape {
   std::int64_t samples = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0;
   std::int64_t width = 0;  ///< of a head
 
+  std::int64_t all_heads = 0, first_head = 0;  ///< as AttentionAttributes has them, all_heads never 0
+
   std::int64_t group() const { return heads / kv_heads; }  ///< query heads that share one of keys and values
+  /// Among all heads of all samples, of head `head` here.
+  std::int64_t drawn_head(std::int64_t sample, std::int64_t head) const {
+    return sample * all_heads + first_head + head;
+  }
 };
 
 // Operands are of one type, f32 or 16 bit, but for the logarithms, which are f32. "q, k, v" is either one packed tensor

@@ -13,6 +13,9 @@ struct Op;
 struct DropoutAttributes {
   double p = 0.5;
   std::uint32_t stream = 0;  ///< tells the dropout layers of a model apart
+  /// Where other ranks have the other columns (of the last axis): how many there are, of which x has those from
+  /// first_column on; element i is that of the whole tensor. 0: x has all.
+  std::int64_t all_columns = 0, first_column = 0;
   friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
 };
 

@@ -33,6 +33,14 @@ Op embedding_add_backward_op(const Op& backward) {
   return op;
 }
 
+EmbeddingRows embedding_rows(const Op& embedding) {
+  const auto& attributes = attributes_of<EmbeddingAttributes>(embedding);
+  const Op& op = embedding;
+  const TensorType& table = op.kind == OpKind::embedding ? op.inputs[1] : attributes.adds ? op.inputs[2] : op.outputs[0];
+  const std::int64_t num = table.shape[0];
+  return {.first = attributes.first_row, .num = num, .all = attributes.all_rows > 0 ? attributes.all_rows : num};
+}
+
 std::int64_t embedding_bytes(const Op& embedding) {
   const TensorType &weight = embedding.inputs[1], &y = embedding.outputs[0];
   const auto read = static_cast<std::int64_t>(size_of(weight.dtype)) * y.num_elements();

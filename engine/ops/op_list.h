@@ -16,6 +16,7 @@
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cached_attention.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/class_parts.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/confusion_matrix.h"
 #include "engine/ops/conv2d.h"
@@ -128,6 +129,10 @@
   X(cross_entropy, CrossEntropyAttributes)                            \
   X(cross_entropy_backward, CrossEntropyAttributes)                   \
   X(cross_entropy_with_gradient, CrossEntropyAttributes)              \
+  X(class_statistics, ClassPartAttributes)                            \
+  X(class_order, ClassPartAttributes)                                 \
+  X(cross_entropy_of_parts, ClassPartAttributes)                      \
+  X(cross_entropy_of_parts_backward, ClassPartAttributes)             \
   X(linear_cross_entropy, LinearCrossEntropyAttributes)               \
   X(linear_cross_entropy_with_gradient, LinearCrossEntropyAttributes) \
   X(mse, LossTerm)                                                    \
@@ -169,6 +174,6 @@ using OpAttributes =
                  PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
                  SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientSquaresAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes, PeerAttributes>;
+                 OffloadAttributes, ClassPartAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes, PeerAttributes>;
 
 }  // namespace trainer

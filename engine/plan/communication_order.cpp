@@ -41,7 +41,8 @@ class OrderHash {
 
 std::uint64_t communication_order(const Program& program, const RunSchedule& schedule) {
   OrderHash hash(program);
-  if (program.pipeline) return hash.value();  // stages have orders of their own
+  // Stages, and ranks with parts of layers, have orders of their own.
+  if (program.pipeline || program.ranks.num_tensor > 1) return hash.value();
   const BatchParts& parts = schedule.parts();
   const auto add_step = [&](std::int64_t num_samples) {
     for (std::int64_t i = 0; num_samples > 0 && i < parts.num_own; ++i) {

@@ -30,6 +30,7 @@
 #include "engine/program/schedule.h"
 #include "engine/program/sharding.h"
 #include "engine/program/statistics_fusion.h"
+#include "engine/program/tensor/cut_layers.h"
 #include "engine/program/update_routine.h"
 #include "engine/program/weight_averages.h"
 
@@ -42,6 +43,7 @@ using Kind = Instruction::Kind;
 Graph make_forward_graph(const Experiment& experiment, const DataDescription& data, std::int64_t batch_size,
                          GraphMode mode, const PrecisionOptions& precision) {
   Graph graph = build_graph(experiment, data, batch_size, mode);
+  cut_layers(graph, experiment, data);
   if (experiment.train.amp != Amp::off) apply_precision(graph, precision);
   fuse_relu_into_pooling(graph, experiment.memory.in_place);
   fuse_relu(graph);
@@ -88,7 +90,9 @@ class Stages {
     const std::int64_t most =
         part_of_batch(part_of_batch(schedule.batch_size(), ranks_.num_data, 0).count, schedule.parts().num_pieces, 0)
             .count;
-    const Graph forward = make_forward_graph(experiment, data, most, GraphMode::training);
+    Experiment of_first = experiment;  // of ranks that share layers: all have one cut
+    of_first.parallel.rank -= ranks_.tensor_place();
+    const Graph forward = make_forward_graph(of_first, data, most, GraphMode::training);
     cut_ = cut_into_stages(forward, experiment.parallel);
     layers_ = cut_.layers_of(forward, static_cast<std::int32_t>(ranks_.stage()), num_stages());
     if (num_stages() == 1) return;
@@ -120,6 +124,11 @@ class Stages {
   }
   /// Ranks of GPUs reach each other in one group: throws ConfigError where some of them would add up by themselves.
   void require_one_group() const {
+    if (ranks_.num_tensor > 1 && ranks_.num_ranks() > ranks_.num_tensor)
+      throw ConfigError(
+          "on GPUs ranks that share layers do not share batches or stages yet: set parallel.data: 1 and "
+          "parallel.pipeline: 1");
+    if (ranks_.num_stages == 1) return;
     if (ranks_.num_data > 1)
       throw ConfigError("on GPUs ranks of several pipelines do not share a batch yet: set parallel.data: 1");
     const bool is_tied = std::any_of(parameter_stages_.begin(), parameter_stages_.end(),
@@ -148,6 +157,7 @@ class Stages {
 void adopt_model(Program& program, Scheduler& scheduler, const Experiment& experiment, const Graph& graph) {
   program.layers = graph.layers;
   program.parameters = graph.parameters;
+  program.parameter_cuts = graph.parameter_cuts;
   program.loss_parts = graph.loss_parts;
   program.frozen_networks = graph.frozen_networks;
   const auto add_persistent = [&](std::string name, const Value& value) {
@@ -161,13 +171,16 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
     const Parameter& parameter = program.parameters[p];
     const ValueId copy_value = graph.parameter_copies[p];
     const Value& value = graph.values[graph.parameter_values[p]];
-    program.parameter_buffers.push_back(add_kept(program, scheduler, p, parameter.name, value.category, value.type,
-                                                 sharding.cuts_weight(parameter, copy_value >= 0)));
+    // What another rank has of a layer, a bias, has a copy there.
+    const bool has_copy = copy_value >= 0 || (experiment.train.amp != Amp::off && !program.holds(p));
+    program.parameter_buffers.push_back(add_kept(program, scheduler, p, parameter.name, value.category,
+                                                 {value.type.dtype, parameter.type.shape},
+                                                 sharding.cuts_weight(parameter, has_copy)));
     BufferId copy = -1;
     if (copy_value >= 0 && program.holds(p)) {
       const Value& info = graph.values[copy_value];
-      copy = add_kept(program, scheduler, p, graph.layers[info.layer].path + "." + info.role, info.category, info.type,
-                      sharding.cuts_copy(parameter));
+      copy = add_kept(program, scheduler, p, graph.layers[info.layer].path + "." + info.role, info.category,
+                      {info.type.dtype, parameter.type.shape}, sharding.cuts_copy(parameter));
     }
     program.copy_buffers.push_back(copy);
     trains = trains || parameter.trainable;
@@ -284,7 +297,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
   const Stages stages(experiment, data, schedule);
   program.parameter_stages = stages.parameter_stages();
-  if (device.kind() == "cuda" && experiment.parallel.pipeline > 1) stages.require_one_group();
+  if (device.kind() == "cuda") stages.require_one_group();
   /// A micro-batch of so many samples, after all passes.
   const auto training_graph = [&](std::int64_t batch_size) {
     Graph graph = make_forward_graph(experiment, data, batch_size, GraphMode::training);

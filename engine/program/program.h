@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/axis_cut.h"
 #include "engine/graph/graph.h"
 
 namespace trainer {
@@ -20,6 +21,7 @@ struct TensorPart {
   std::int64_t num_elements = 0;       ///< of the parameter
   bool is_cut = true;                  ///< ranks that share a batch have parts of it; else each of them has all of it
   std::vector<std::int32_t> stages{};  ///< of the pipeline, whose ranks alone have any of it; empty: all
+  std::optional<AxisCut> axis{};       ///< how ranks that share a layer cut it, before what is_cut says; nothing: not
 };
 
 /// A named, sized piece of device memory.
@@ -149,6 +151,7 @@ struct Program {
   /// By parameter: the stages of the pipeline that hold it (Note [Pipelines] in pipeline/stage_graph.h); empty: there
   /// is no pipeline.
   std::vector<std::vector<std::int32_t>> parameter_stages;
+  std::vector<std::optional<AxisCut>> parameter_cuts;  ///< as Graph::parameter_cuts
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled
@@ -190,6 +193,9 @@ struct Program {
 
   /// Whether this rank holds a parameter, or its part of it.
   bool holds(std::size_t parameter) const {
+    if (!parameter_cuts.empty() && parameter_cuts[parameter] && parameter_cuts[parameter]->sections.empty() &&
+        ranks.tensor_place() > 0)
+      return false;
     if (parameter_stages.empty()) return true;
     const std::vector<std::int32_t>& stages = parameter_stages[parameter];
     return std::find(stages.begin(), stages.end(), ranks.stage()) != stages.end();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/ops/op_definition.h"
+#include "engine/program/held_parts.h"
 #include "engine/program/sharding.h"
 #include "engine/program/started_calls.h"
 
@@ -277,9 +278,9 @@ class RoutineSchedule {
       std::vector<BufferId> parts, wholes;
       for (const Shared* const shared : gathered) {
         const Buffer part = program_.buffers[shared->part];
-        types.push_back(part.part->whole);
+        types.push_back(layer_part_type(*part.part, program_.ranks));
         wholes.push_back(
-            scheduler_.add_buffer(part.name + ".gathered", part.layer, Category::communication, part.part->whole));
+            scheduler_.add_buffer(part.name + ".gathered", part.layer, Category::communication, types.back()));
         routine_.instructions.push_back({Kind::allocate, wholes.back(), part.layer, phase});
         if (part.num_bytes > 0) parts.push_back(shared->part);
         gather.shared.push_back(shared);

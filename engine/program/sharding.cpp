@@ -20,13 +20,15 @@ Sharding::Sharding(const Experiment& experiment)
 BufferId add_kept(Program& program, Scheduler& scheduler, std::size_t parameter, std::string name, Category category,
                   const TensorType& whole, bool is_shared) {
   const LayerId layer = program.parameters[parameter].layer;
-  if (!is_shared && program.parameter_stages.empty()) {
+  const bool has_axis = !program.parameter_cuts.empty() && program.parameter_cuts[parameter];
+  if (!is_shared && !has_axis && program.parameter_stages.empty()) {
     const BufferId buffer = scheduler.add_buffer(std::move(name), layer, category, whole);
     program.load.instructions.push_back({Kind::allocate, buffer, layer, Phase::load});
     return buffer;
   }
   TensorPart part{whole, program.parameters[parameter].type.num_elements(), is_shared};
   if (!program.parameter_stages.empty()) part.stages = program.parameter_stages[parameter];
+  if (has_axis) part.axis = program.parameter_cuts[parameter];
   const TensorType type = part_type(part, program.ranks);
   const BufferId buffer = scheduler.add_buffer(std::move(name), layer, category, type);
   program.buffers[buffer].part = std::move(part);
@@ -107,8 +109,11 @@ struct SharedCalls {
       if (instruction.kind != Kind::run) continue;
       const OpDefinition& definition = definition_of(program.calls[index].op.kind);
       if (!is_exchange(program.calls[index].op) && !definition.needs_no_samples) continue;
-      // Stages tell each other what they make of samples.
+      // Stages tell each other what they make of samples, and so do ranks that share a layer.
       if (const OpKind kind = program.calls[index].op.kind; kind == OpKind::send || kind == OpKind::receive) continue;
+      if (is_exchange(program.calls[index].op) && program.ranks.num_tensor > 1 &&
+          ranks_of(program.calls[index].op) == program.ranks.tensor_group())
+        continue;
       calls.push_back(program.calls[index]);
       // Nothing of this rank runs beside it.
       calls.back().op = to_its_end(std::move(calls.back().op));

@@ -53,7 +53,7 @@ class Sharding {
 };
 
 /// A buffer for a tensor of type `whole` that is kept of a parameter, or where `is_shared` for this rank's part of it,
-/// and its allocation in `load`: nothing of what another stage of the pipeline holds.
+/// and its allocation in `load`: nothing of what another stage of the pipeline holds, and of a cut layer its part.
 BufferId add_kept(Program& program, Scheduler& scheduler, std::size_t parameter, std::string name, Category category,
                   const TensorType& whole, bool is_shared);
 

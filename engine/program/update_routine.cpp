@@ -1,5 +1,6 @@
 #include "engine/program/update_routine.h"
 
+#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
@@ -92,17 +93,22 @@ Op update_op(const Experiment& experiment, const Program& program, std::span<con
                                  .pace = group.pace});
 }
 
-/// Of two stages that hold a parameter the first counts it.
+/// Of two stages that hold a parameter the first counts it, and of ranks that hold the same of a layer.
 bool counts_in_norm(const Program& program, std::int32_t parameter) {
+  const bool is_part = !program.parameter_cuts.empty() && program.parameter_cuts[parameter];
+  if (!is_part && program.ranks.tensor_place() > 0) return false;
   return program.parameter_stages.empty() || program.parameter_stages[parameter].front() == program.ranks.stage();
 }
 
-/// The sum of squares of gradients of some ranks, each of which has a part of them.
+/// Whether ranks have parts of the model of their own, layers or parts of layers, even where no data is shared.
+bool shares_model(const Program& program) { return program.ranks.num_stages > 1 || program.ranks.num_tensor > 1; }
+
+/// The sum of squares of gradients of all ranks that have parts of them: those of `groups`, one behind the other.
 BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine, std::span<const BufferId> gradients,
-                        const RankGroup& ranks) {
+                        std::initializer_list<RankGroup> groups) {
   std::vector<TensorType> types;
   for (const BufferId gradient : gradients) types.push_back(program.buffers[gradient].type);
-  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on || program.pipeline});
+  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on || program.pipeline || program.ranks.num_tensor > 1});
   const TensorType type = op.outputs[0];
   const BufferId squares = scheduler.add_buffer("optimizer.gradient_squares", no_layer, Category::temporary, type);
   routine.instructions.push_back({Kind::allocate, squares, no_layer, Phase::update});
@@ -110,8 +116,9 @@ BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine
     scheduler.append_call(routine, fill_zero_op({&type, 1}), {squares}, {}, no_layer, Phase::update);
   else
     scheduler.append_call(routine, op, {gradients.begin(), gradients.end()}, {squares}, no_layer, Phase::update);
-  if (ranks.count > 1)
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, ranks), {squares}, {}, no_layer, Phase::update);
+  for (const RankGroup& ranks : groups)
+    if (ranks.count > 1)
+      scheduler.append_call(routine, all_reduce_op({&type, 1}, ranks), {squares}, {}, no_layer, Phase::update);
   return squares;
 }
 
@@ -125,9 +132,12 @@ BufferId append_gradient_factor(Program& program, Scheduler& scheduler, const Ex
   for (const std::int32_t p : parameters)
     if (counts_in_norm(program, p)) gradients.push_back(gradient_of[p]);
   BufferId squares = -1;
-  if (const bool are_parts = Sharding(experiment).is_on(); are_parts || program.part_sums.is_on || program.pipeline) {
-    squares = append_squares(program, scheduler, routine, gradients,
-                             are_parts ? program.ranks.all() : program.ranks.pipeline_group());
+  const bool are_parts = Sharding(experiment).is_on();
+  if (are_parts || program.part_sums.is_on || program.pipeline || program.ranks.num_tensor > 1) {
+    const RankLayout& ranks = program.ranks;
+    squares = are_parts ? append_squares(program, scheduler, routine, gradients, {ranks.all()})
+                        : append_squares(program, scheduler, routine, gradients,
+                                         {ranks.tensor_group(), ranks.pipeline_group()});
     gradients = {squares};
   }
   std::vector<TensorType> types;
@@ -268,7 +278,7 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   append_statistics_sum(program, scheduler, routine, Phase::update);
   const BufferId counted =
-      program.ranks.num_stages > 1 ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
+      shares_model(program) ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
   append_sums_of_stages(program, scheduler, routine, parameters);
   if (!program.part_sums.sums_over_ranks) {
     std::vector<BufferId> left;

@@ -33,7 +33,7 @@ void add_lookups(KernelCases& cases, DType type) {
   const auto bytes = [](DType of, std::int64_t count) { return static_cast<std::int64_t>(size_of(of)) * count; };
   add_sequence_case(cases, "embedding_forward", type, "", "embedding_forward_kernel",
                     [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
-                      const EmbeddingShape shape{places, num_rows(samples), table_columns};
+                      const EmbeddingShape shape{places, 0, num_rows(samples), num_rows(samples), table_columns};
                       sized.bytes = bytes(type, places * table_columns) * 2;
                       const auto indices = sized.input(DType::i32, places, 0, static_cast<double>(shape.num));
                       const auto table = sized.input(type, shape.num * table_columns);
@@ -46,7 +46,7 @@ void add_lookups(KernelCases& cases, DType type) {
   for (const bool adds : {false, true}) {
     add_sequence_case(cases, "embedding_backward", type, adds ? "adds" : "", "embedding_backward_kernel",
                       [=](SizedCase& sized, std::int64_t samples, std::int64_t places) {
-                        const EmbeddingShape shape{places, num_rows(samples), table_columns};
+                        const EmbeddingShape shape{places, 0, num_rows(samples), num_rows(samples), table_columns};
                         const std::int64_t count = shape.num * shape.dim;
                         sized.bytes = bytes(type, places * table_columns) + bytes(DType::f32, count) * (adds ? 2 : 1);
                         const auto dy = sized.input(type, places * table_columns);

@@ -45,6 +45,12 @@ std::vector<AttentionCase> attention_shapes() {
       {"cross attention of groups, rotary", 1, 6, 4, 6, {.heads = 4, .kv_heads = 2, .rotary_base = 100}},
       {"causal", 2, 7, 7, 5, {.heads = 2, .kv_heads = 2, .causal = true}},
       {"dropout", 2, 6, 7, 3, {.heads = 2, .kv_heads = 2, .p = 0.3, .stream = 5}},
+      {"dropout of some heads",
+       2,
+       6,
+       7,
+       3,
+       {.heads = 2, .kv_heads = 2, .p = 0.3, .stream = 5, .all_heads = 7, .first_head = 4}},
       // More than a block of queries and of keys, and no number of whole ones.
       {"blocks", 1, 67, 99, 17, {}},
       {"documents", 2, 9, 9, 3, {.heads = 2, .kv_heads = 1}, false, {4, 1, 4}},
@@ -179,7 +185,8 @@ AttentionResult attend(const AttentionCase& c, const std::vector<Values>& inputs
           for (std::size_t f = 0; f < q.size(); ++f) score += q[f] * keys[static_cast<std::size_t>(j)][f];
           const double weight = std::exp(score / std::sqrt(static_cast<double>(c.width)));
           sum += weight;
-          const std::int64_t element = ((n * a.heads + h) * c.keys + j) * ((c.queries + 3) / 4 * 4) + i;
+          const std::int64_t head = a.all_heads > 0 ? n * a.all_heads + a.first_head + h : n * a.heads + h;
+          const std::int64_t element = (head * c.keys + j) * ((c.queries + 3) / 4 * 4) + i;
           const bool kept = philox.uniform(static_cast<std::uint64_t>(element)) >= static_cast<float>(a.p);
           if (!kept) continue;
           for (std::size_t f = 0; f < y.size(); ++f)

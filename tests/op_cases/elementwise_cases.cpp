@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -156,6 +157,28 @@ std::vector<OpCase> dropout_cases_of(bool backward) {
                        {{dropped(x, p)}},
                        dropout_scalars()});
     }
+  }
+  // Columns of a larger tensor, with its numbers.
+  for (const auto& [rows, own, all, first] :
+       {std::array<std::int64_t, 4>{7, 5, 13, 3}, {3, 64, 128, 64}, {2, 1, 2, 1}, {31, 67, 201, 134}}) {
+    const TensorType type{DType::f32, {rows, own}}, whole{DType::f32, {rows, all}};
+    DropoutAttributes attributes = dropout_attributes(0.4);
+    attributes.all_columns = all;
+    attributes.first_column = first;
+    const Op forward = dropout_op(type, attributes);
+    Values x;
+    const Values all_x = random_values(whole, 1), all_y = dropped(all_x, 0.4);
+    Values y;
+    for (std::int64_t i = 0; i < rows * own; ++i) {
+      const auto at = static_cast<std::size_t>(i / own * all + first + i % own);
+      x.push_back(all_x[at]);
+      y.push_back(all_y[at]);
+    }
+    cases.push_back({"columns of " + whole.to_string() + ", " + type.to_string(),
+                     backward ? dropout_backward_op(forward) : forward,
+                     {x},
+                     {{y}},
+                     dropout_scalars()});
   }
   return cases;
 }

@@ -69,6 +69,15 @@ std::string name(const Lookup& lookup, DType table, DType y) {
   return lookup.name + ", " + std::string(name_of(table)) + " as " + std::string(name_of(y));
 }
 
+/// Rows 4 to 6 of 9, of which others are elsewhere.
+Op part_of_lookup() {
+  Op op = embedding_op({DType::i32, {2, 4}}, 3, 2);
+  std::get<EmbeddingAttributes>(op.attributes).all_rows = 9;
+  std::get<EmbeddingAttributes>(op.attributes).first_row = 4;
+  return op;
+}
+const Values part_indices = {4, 3, 6, 7, 5, 0, 8, 4};
+
 struct Sequences {
   Shape x;
   std::int64_t length;
@@ -102,6 +111,10 @@ std::vector<OpCase> embedding_cases() {
       cases.push_back({name(lookup, table_type, y_type), op, {indices, table}, {{rounded_to(y_type, y)}}});
       cases.back().tolerance = 1e-9;
     }
+  cases.push_back({"a part of the rows",
+                   part_of_lookup(),
+                   {part_indices, {1, 2, 3, 4, 5, 6}},
+                   {{{1, 2, 0, 0, 5, 6, 0, 0, 3, 4, 0, 0, 0, 0, 1, 2}}}});
   return cases;
 }
 
@@ -131,6 +144,9 @@ std::vector<OpCase> embedding_backward_cases() {
                        {{}, {{2, gradient}}}});
       cases.back().tolerance += rounding_of(table_type);
     }
+  const Op of_part = embedding_backward_op(part_of_lookup());
+  const Values dy = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  cases.push_back({"a part of the rows", of_part, {dy, part_indices}, {{{16, 18, 9, 10, 5, 6}}}});
   return cases;
 }
 

@@ -105,6 +105,10 @@ Narrowed narrowed_operands(OpKind kind) {
     case OpKind::bce_with_logits_backward:
     case OpKind::smooth_l1:
     case OpKind::smooth_l1_backward:
+    case OpKind::class_statistics:
+    case OpKind::class_order:
+    case OpKind::cross_entropy_of_parts:
+    case OpKind::cross_entropy_of_parts_backward:
     case OpKind::dice_sums:
     case OpKind::dice:
     case OpKind::dice_backward:

@@ -256,6 +256,18 @@ void append_losses(std::vector<OpCase>& cases, const TensorType& x) {
   cases.push_back(drawn(smooth_l1_backward_op(smooth_l1_op(x, x, {.beta = 0.5})), targets));
   const std::map<int, Values> guessed = {{1, integers(rows, classes)}};
   cases.push_back(drawn(confusion_matrix_op(x, {DType::i32, {rows}}, {}), guessed));
+  if (classes > 1) {
+    const Op part = class_statistics_op(x, {DType::i32, {rows}},
+                                        {.ranks = {2}, .place = 1, .first_class = classes, .all_classes = 2 * classes});
+    std::map<int, Values> of_parts = {{1, integers(rows, 2 * classes)}};
+    cases.push_back(drawn(part, of_parts));
+    of_parts[2] = random_values(part.outputs[0], 7, 0.5, 1);
+    cases.push_back(drawn(class_order_op(part), of_parts));
+    of_parts[3] = integers(rows, 7);
+    cases.push_back(drawn(cross_entropy_of_parts_op(part), of_parts));
+    of_parts.erase(3);
+    cases.push_back(drawn(cross_entropy_of_parts_backward_op(cross_entropy_of_parts_op(part)), of_parts));
+  }
   const Op dice_sums = dice_sums_op(x, {DType::i32, {rows}}, {.smooth = 1});
   std::map<int, Values> with_sums = guessed;
   with_sums[2] = random_values(dice_sums.outputs[0], 7, 1, 2);

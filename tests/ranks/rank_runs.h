@@ -47,12 +47,14 @@ struct RankRunOptions {
   bool accept_previous = false;
   std::int64_t interrupt_after = -1;  ///< a step, of the last rank alone
   int num_stages = 1;                 ///< of a pipeline of those ranks
+  int num_tensor = 1;                 ///< of those ranks that share each layer
   std::function<std::unique_ptr<Device>()> make_device = [] { return make_cpu_device(1); };
 };
 
 inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, const std::string& output,
                                       std::vector<std::string> overrides, const RankRunOptions& options = {}) {
-  overrides.push_back("parallel.data=" + std::to_string(num_ranks / options.num_stages));
+  overrides.push_back("parallel.data=" + std::to_string(num_ranks / options.num_stages / options.num_tensor));
+  overrides.push_back("parallel.tensor=" + std::to_string(options.num_tensor));
   overrides.push_back("parallel.pipeline=" + std::to_string(options.num_stages));
   overrides.emplace_back("memory.limit=1GiB");
   std::vector<RankRun> results(static_cast<std::size_t>(num_ranks));

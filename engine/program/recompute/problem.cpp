@@ -75,6 +75,20 @@ void hold_gradients(const Graph& graph, RecomputeProblem& problem) {
       add_once(problem.nodes[last_reader[p]].inputs, graph.parameter_gradients[p]);
 }
 
+/// What ranks add up where it lies is never made again.
+void keep_sums(const Graph& graph, RecomputeProblem& problem) {
+  std::vector<bool> is_sum(graph.values.size(), false);
+  for (const GraphNode& node : graph.nodes)
+    if (node.op.kind == OpKind::all_reduce && node.phase == Phase::forward)
+      for (const ValueId sum : node.inputs) is_sum[root_of(graph, sum)] = true;
+  for (RecomputeProblem::Node& node : problem.nodes)
+    for (const std::int32_t output : node.outputs) {
+      if (!is_sum[output]) continue;
+      node.can_rerun = false;
+      problem.values[output].is_pinned = true;
+    }
+}
+
 }  // namespace
 
 RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& device,
@@ -106,6 +120,7 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
     for (const std::int32_t input : problem.nodes.back().inputs) is_used[input] = true;
     for (const std::int32_t output : problem.nodes.back().outputs) is_used[output] = true;
   }
+  keep_sums(graph, problem);
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (!is_used[v]) problem.values[v].num_bytes = 0;
   if (options.updates_in_backward) hold_gradients(graph, problem);

@@ -82,6 +82,7 @@ Json ranks_of(const PlanFindings& findings) {
   for (const RankPlan& rank : ranks.plans)
     plans.push_back({{"first_rank", rank.first_rank},
                      {"num_ranks", rank.num_ranks},
+                     {"stride", rank.stride},
                      {"gpu", rank.gpu.empty() ? Json(nullptr) : Json(rank.gpu)},
                      {"capacity", rank.capacity},
                      {"batch_size", rank.batch_size},

@@ -60,8 +60,13 @@ std::string fits_text(const RankPlan& plan, const RankFindings& ranks) {
 std::string ranks_text(const RankPlan& plan) {
   const std::string gpu = plan.gpu.empty() ? "" : fmt::format(" ({})", plan.gpu);
   if (plan.num_ranks == 1) return fmt::format("rank {}{}", format_count(plan.first_rank), gpu);
+  const std::int64_t second = plan.first_rank + plan.stride,
+                     last = plan.first_rank + (plan.num_ranks - 1) * plan.stride;
+  if (plan.stride > 1)
+    return fmt::format("ranks {},{} {}{}", format_count(plan.first_rank),
+                       plan.num_ranks > 2 ? fmt::format(" {}, …", format_count(second)) : "", format_count(last), gpu);
   return fmt::format("ranks {} to {}{}", format_count(plan.first_rank),
-                     format_count(plan.first_rank + plan.num_ranks - 1), gpu);
+                     format_count(last), gpu);
 }
 
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style) {
