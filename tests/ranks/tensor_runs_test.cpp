@@ -39,7 +39,7 @@ std::vector<RankCase> tensor_cases() {
       {"frozen in front", gates_model, {"freeze=['0', narrow]"}},
       {"text", text_model},
       {"a tied embedding", tied_model},
-      {"a tied embedding, computed again", tied_model, {"train.checkpointing=every", "memory.offload=['*']"}},
+      {"a tied embedding, computed again", tied_model, {"train.checkpointing={every: 1}", "memory.offload=['*']"}},
       {"a tied embedding in 16 bits", tied_model, {"train.amp=bf16", "optimizer.lr=0.001"}, 3e-2},
       {"a vocabulary that is not divided evenly", text_model, {"data.classes=23", "model.layers.0.num=23"}},
   };
