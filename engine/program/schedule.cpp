@@ -190,7 +190,9 @@ class RoutineSchedule {
     const bool trains = graph_.mode == GraphMode::training;
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
       bind(graph_.parameter_values[p], trains ? program_.parameter_buffers[p] : program_.model_buffer(p));
-      if (graph_.parameter_copies[p] >= 0) bind(graph_.parameter_copies[p], program_.copy_buffers[p]);
+      // Of another stage's parameter there is none.
+      const BufferId copy = program_.copy_buffers[p];
+      if (graph_.parameter_copies[p] >= 0 && copy >= 0) bind(graph_.parameter_copies[p], copy);
     }
     for (std::size_t k = 0; k < graph_.kept.size(); ++k)
       bind(graph_.kept[k], program_.generation ? program_.generation->kept[k] : program_.kept_predictions.back());
