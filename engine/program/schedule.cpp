@@ -303,21 +303,44 @@ class RoutineSchedule {
           {Kind::release, std::exchange(buffers_[shared->value], -1), graph_.nodes[n].layer, phase});
   }
 
+  /// By node, the number of the segment that it is in: other micro-batches come between two of them.
+  std::vector<std::size_t> segments_of_nodes() const {
+    std::vector<std::size_t> segments(graph_.nodes.size(), 0);
+    if (segments_ == nullptr) return segments;
+    std::optional<std::pair<Scheduler::Segment::Kind, std::int32_t>> before;
+    std::size_t number = 0;
+    for (std::size_t n = 0; n < segments.size(); ++n) {
+      if (!is_message(graph_.nodes[n])) {
+        const auto segment = segment_of(n);
+        if (before && *before != segment) ++number;
+        before = segment;
+      }
+      segments[n] = number;
+    }
+    return segments;
+  }
+
   /// Parameters whose gradients are summed together, and the node behind which the last of them is complete.
   void find_buckets() {
-    std::vector<std::size_t> last(graph_.parameters.size(), 0);
+    std::vector<std::size_t> last(graph_.parameters.size(), 0), order;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       for (const auto* operands : {&graph_.nodes[n].inputs, &graph_.nodes[n].outputs})
         for (const ValueId operand : *operands)
           if (const std::int32_t p = gradient_of_[root(operand)]; p >= 0) last[p] = n;
+    const std::vector<std::size_t> segments = segments_of_nodes();
+    for (std::size_t p = graph_.parameters.size(); p-- > 0;)
+      if (graph_.parameter_gradients[p] >= 0) order.push_back(p);
+    // Whole gradients are gone where another micro-batch makes its own.
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return segments[last[a]] < segments[last[b]]; });
     std::int64_t num_bytes = 0;
     std::size_t ready = 0;  // buckets keep their order
-    for (std::size_t p = graph_.parameters.size(); p-- > 0;) {
-      if (graph_.parameter_gradients[p] < 0) continue;
+    for (const std::size_t p : order) {
       const TensorType& type = graph_.values[graph_.parameter_gradients[p]].type;
       if (buckets_.empty() || type.dtype != bucket_type(buckets_.back()) ||
+          segments[last[p]] != buckets_.back().segment ||
           num_bytes + type.num_bytes() > scheduler_.gradient_sums().bucket_bytes) {
-        buckets_.emplace_back();
+        buckets_.push_back({.parameters = {}, .behind = 0, .segment = segments[last[p]]});
         num_bytes = 0;
       }
       num_bytes += type.num_bytes();
@@ -332,6 +355,7 @@ class RoutineSchedule {
   struct Bucket {
     std::vector<std::int32_t> parameters;
     std::size_t behind = 0;
+    std::size_t segment = 0;  ///< of the nodes that complete it
   };
   DType bucket_type(const Bucket& bucket) const {
     return graph_.values[graph_.parameter_gradients[bucket.parameters.front()]].type.dtype;
@@ -343,7 +367,8 @@ class RoutineSchedule {
     for (const Bucket& bucket : buckets_) {
       if (bucket.behind != n) continue;
       auto [op, inputs] = sum_of(bucket, gradients, adds);
-      const bool is_last = &bucket == &buckets_.back() && !sums.keeps_wholes;
+      const bool is_last =
+          (&bucket == &buckets_.back() || (&bucket + 1)->segment != bucket.segment) && !sums.keeps_wholes;
       const bool is_started = sums.starts && !is_last;
       if (is_started) {
         const std::size_t number = started_.start(std::move(op), std::move(inputs), {}, no_layer, Phase::backward);
