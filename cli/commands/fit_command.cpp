@@ -30,6 +30,8 @@ struct FitArguments {
   std::int64_t pick = 0;           ///< 0: the fastest
   std::string ranks;               ///< --ranks, as given
   std::optional<RankRange> range;  ///< of several numbers of ranks
+  std::int64_t num_nodes = 0;      ///< --nodes; 0: not given
+  std::optional<GpuNodes> nodes;   ///< whose layouts are searched
   bool json = false, quiet = false, overwrite = false;
 };
 
@@ -58,6 +60,7 @@ FitRequest request_of(const FitArguments& arguments, PlanningWatch& watch) {
           .stage = arguments.experiment.stage,
           .keeps_result = arguments.keep == "same-result",
           .ranks = arguments.range,
+          .nodes = arguments.nodes,
           .watch = &watch};
 }
 
@@ -72,6 +75,31 @@ FitFindings find(const FitArguments& arguments) {
     throw PlanningInterrupted(fmt::format("{}; of the values that were planned, {} is the largest that fits",
                                           error.what(), format_count(*progress.largest_fitting())));
   }
+}
+
+/// Of --gpu 'h100*16' --nodes 2.
+void settle_nodes(FitArguments& arguments) {
+  const std::int64_t num_nodes = arguments.num_nodes;
+  if (!has_number_of_ranks(arguments.gpu) || arguments.gpu.find(',') != std::string::npos)
+    throw ConfigError(
+        fmt::format("--nodes {} is of one kind of GPU and how many there are of it: write --gpu 'h100*{}' --nodes {}",
+                    num_nodes, 8 * num_nodes, num_nodes));
+  if (!arguments.ranks.empty())
+    throw ConfigError(
+        fmt::format("--nodes {} has all of --gpu '{}' share the model, and --ranks {} says how many; "
+                    "leave one out",
+                    num_nodes, arguments.gpu, arguments.ranks));
+  if (!arguments.max.empty())
+    throw ConfigError(
+        fmt::format("--nodes {} searches for layouts, and --max {} for the largest value with one of "
+                    "them; leave one out",
+                    num_nodes, arguments.max));
+  const GpuRanks gpu = read_gpu_ranks({arguments.gpu}).front();
+  if (gpu.num_ranks % num_nodes != 0)
+    throw ConfigError(fmt::format("--nodes {}: each has as many GPUs, and {} are not a multiple of {}", num_nodes,
+                                  gpu.num_ranks, num_nodes));
+  arguments.gpu = gpu.gpu;
+  arguments.nodes = GpuNodes{.num_gpus = gpu.num_ranks, .num_nodes = num_nodes};
 }
 
 /// Of --ranks, or of --gpu 'h100*8'; one number is set, of several `range` is given.
@@ -100,7 +128,7 @@ void settle_ranks(FitArguments& arguments) {
 }
 
 ExitCode fit(FitArguments arguments) {
-  settle_ranks(arguments);
+  arguments.num_nodes > 0 ? settle_nodes(arguments) : settle_ranks(arguments);
   const FitFindings findings = find(arguments);
   const auto num_choices = static_cast<std::int64_t>(findings.choices.size());
   if (!findings.maximum && num_choices > 0 && arguments.pick > num_choices)
@@ -138,6 +166,9 @@ void add_fit_command(CLI::App& app, Action& action) {
           ->type_name("KEY[=RANGE]");
   command->add_option("--gpu", arguments->gpu, "For a GPU that need not be here; h100*8: 1..8 of them")
       ->type_name("PROFILE");
+  command->add_option("--nodes", arguments->num_nodes, "With h100*16: layouts of them all on N machines")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   command->add_option("--ranks", arguments->ranks, "N processes that share each batch; A..B: how many")
       ->type_name("N|A..B");
   command->add_option("--capacity", arguments->capacity, "Memory to fit into, such as 2GiB")->type_name("SIZE");

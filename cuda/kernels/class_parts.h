@@ -31,8 +31,8 @@ constexpr std::int64_t class_part_workspace_bytes(std::int64_t rows) {
   return blocks > 1 ? blocks * static_cast<std::int64_t>(sizeof(LossPart)) : 0;
 }
 
-// The ops of engine/ops/class_parts.h. A target that is no class and not ignored makes the statistics of its row NaN, and
-// so loss and gradients. Statistics are (rows, ranks, num_class_statistics).
+// The ops of engine/ops/class_parts.h. A target that is no class and not ignored makes the statistics of its row NaN,
+// and so loss and gradients. Statistics are (rows, ranks, num_class_statistics).
 
 /// A block a row. Bytes: the logits once, and a second time from the cache. FLOPs: 4 an element.
 void class_statistics(const ClassPartTask& task, float* statistics, Stream stream);

@@ -12,8 +12,8 @@ struct EmbeddingShape {
   std::int64_t places = 0, first = 0, num = 0, all = 0, dim = 0;
 };
 
-/// y (places, dim) of `type` = the rows of `table` at `indices`; 0 where a row is not here, NaN where it is none of all.
-/// `table` is of `type` or f32. Bytes: y and as many of the table once.
+/// y (places, dim) of `type` = the rows of `table` at `indices`; 0 where a row is not here, NaN where it is none of
+/// all. `table` is of `type` or f32. Bytes: y and as many of the table once.
 void embedding_forward(DType type, DType table_type, const std::int32_t* indices, const void* table, void* y,
                        const EmbeddingShape& shape, Stream stream);
 

@@ -10,12 +10,19 @@ namespace {
 
 /// Null where there is none.
 const ScratchRule* scratch_rule_of(OpKind kind) {
-  static constexpr std::array rules = {&linear_scratch,        &linear_cross_entropy_scratch,
-                                       &conv2d_scratch,        &batchnorm2d_scratch,
-                                       &layernorm_scratch,     &groupnorm_scratch,
-                                       &attention_scratch,     &prelu_scratch,
-                                       &cross_entropy_scratch, &numeric_loss_scratch,
-                                       &dice_scratch,          &class_part_scratch,     &gradient_factor_scratch,
+  static constexpr std::array rules = {&linear_scratch,
+                                       &linear_cross_entropy_scratch,
+                                       &conv2d_scratch,
+                                       &batchnorm2d_scratch,
+                                       &layernorm_scratch,
+                                       &groupnorm_scratch,
+                                       &attention_scratch,
+                                       &prelu_scratch,
+                                       &cross_entropy_scratch,
+                                       &numeric_loss_scratch,
+                                       &dice_scratch,
+                                       &class_part_scratch,
+                                       &gradient_factor_scratch,
                                        &communication_scratch};
   const auto found = std::find_if(rules.begin(), rules.end(), [&](const ScratchRule* rule) {
     return std::find(rule->kinds.begin(), rule->kinds.end(), kind) != rule->kinds.end();

@@ -550,6 +550,10 @@ class Rules {
     if (parallel.deterministic)
       refuse_with("parallel.deterministic", "a layer's sums over the ranks that share it have no order of parts",
                   "parallel.deterministic: false");
+    if (experiment_.device.autotune)
+      refuse_with("device.autotune",
+                  "ranks that share layers compute the rest alike, and would measure other algorithms",
+                  "device.autotune: false");
     if (experiment_.memory.moments == MomentStorage::eight_bit)
       refuse_with("memory.moments", "blocks of 8-bit moments run across the parts that ranks have of a weight",
                   "memory.moments: f32");

@@ -107,10 +107,11 @@ class AttentionKernel final : public CpuKernel {
     for (std::int64_t key = range.begin; key < range.end; key += most_block_keys) {
       const KeyRange keys{key, std::min(key + most_block_keys, range.end)};
       load_keys(operands, table, sample, kv_head, keys, scratch);
-      for_each_group(
-          visibility, first, num_queries, group_panels_, keys, [&](const QueryGroup& group, std::int64_t lane) {
-            add_keys(visibility, group, lane, key, weight_dropout_of(shape_, rule_, philox, shape_.drawn_head(sample, head)), scratch);
-          });
+      for_each_group(visibility, first, num_queries, group_panels_, keys,
+                     [&](const QueryGroup& group, std::int64_t lane) {
+                       add_keys(visibility, group, lane, key,
+                                weight_dropout_of(shape_, rule_, philox, shape_.drawn_head(sample, head)), scratch);
+                     });
     }
     store_outputs(y, sample, head, first, num_queries, scratch);
     for (std::int64_t i = 0; i < num_queries; ++i)

@@ -109,7 +109,8 @@ std::unique_ptr<CpuKernel> make_embedding_kernel(const Op& op, CpuContext& conte
         } else if (index < own.first || index >= own.first + own.num) {
           std::memset(row, 0, static_cast<std::size_t>(bytes_of(to_type, dim)));
         } else if (from_type == to_type) {
-          std::memcpy(row, rows + bytes_of(from_type, (index - own.first) * dim), static_cast<std::size_t>(bytes_of(to_type, dim)));
+          std::memcpy(row, rows + bytes_of(from_type, (index - own.first) * dim),
+                      static_cast<std::size_t>(bytes_of(to_type, dim)));
         } else {
           require_internal(from_type == DType::f32, "an embedding narrows the rows of f32 alone");
           narrow(to_type, reinterpret_cast<const float*>(rows) + (index - own.first) * dim, row, dim);

@@ -13,6 +13,7 @@
 #include "engine/config/override_text.h"
 #include "engine/config/text/number_text.h"
 #include "engine/errors.h"
+#include "engine/findings/fit_over_layouts.h"
 #include "engine/findings/fit_over_ranks.h"
 #include "engine/findings/fit_search.h"
 #include "engine/plan/search/excluded_values.h"
@@ -140,6 +141,7 @@ std::vector<std::size_t> FitFindings::pasted() const {
 
 FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, const RatesProblemSink& on_rates_problem) {
   if (request.ranks) return find_fit_over_ranks(request, devices, on_rates_problem);
+  if (request.nodes) return find_fit_over_layouts(request, devices, on_rates_problem);
   FitSearch search(request, request.overrides, devices);
   const Experiment& experiment = search.experiment;
   const DataDescription& data = search.data;
@@ -163,7 +165,7 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
   note_as_is(search, as_is, findings);
   std::vector<Change> choices = find_choices(planner, experiment, data, findings.capacity, choice_options(request));
   std::stable_sort(choices.begin(), choices.end(), is_advised_before);
-  for (Change& choice : choices) findings.choices.push_back({std::move(choice), std::nullopt});
+  for (Change& choice : choices) findings.choices.push_back({std::move(choice), std::nullopt, std::nullopt});
   for (Change& choice : findings.choices) add_prefix(choice.set, experiment.override_prefix);
   if (findings.choices.empty()) return findings;
   for (const std::size_t i : findings.pasted())

@@ -12,9 +12,17 @@
 #include "engine/plan/machine_rates.h"
 #include "engine/plan/search/change.h"
 #include "engine/plan/search/find_maximum.h"
+#include "engine/plan/search/layouts/find_layouts.h"
 #include "engine/plan/search/planning_watch.h"
 
 namespace trainer {
+
+/// GPUs that are alike, on machines with as many each, of which all are to be used: --gpu 'h100*16' --nodes 2.
+struct GpuNodes {
+  std::int64_t num_gpus = 1, num_nodes = 1;
+
+  std::int64_t gpus_per_node() const { return num_gpus / num_nodes; }
+};
 
 /// What `trainer fit` is asked for.
 struct FitRequest {
@@ -25,7 +33,15 @@ struct FitRequest {
   std::string stage{};        ///< of several stages that which is looked at
   bool keeps_result = false;  ///< of those only what has the same result, not just the same samples in an update
   std::optional<RankRange> ranks{};  ///< several numbers of ranks to search over; nothing: as the experiment says
+  std::optional<GpuNodes> nodes{};   ///< GPUs whose layouts are searched; nothing: as the experiment says
   PlanningWatch* watch = nullptr;
+};
+
+/// How the ranks of a choice share the model.
+struct ChosenLayout {
+  Layout layout;
+  double computing_share = 1;   ///< Verdict::computing_share
+  std::int64_t sent_bytes = 0;  ///< Verdict::sent_bytes
 };
 
 /// A way to train that fits.
@@ -33,6 +49,7 @@ struct FitChoice : Change {
   /// Where several numbers of ranks were searched: of the time of all of them, what one rank with these settings and
   /// memory enough would take; nothing where the links between them are not known.
   std::optional<double> efficiency;
+  std::optional<ChosenLayout> layout;  ///< where layouts were searched
 
   std::int64_t num_ranks() const { return total_ranks(experiment.parallel); }
 };
@@ -44,6 +61,13 @@ struct SearchedRanks {
   std::int64_t capacity = 0;  ///< of each of them
   bool fits = false;          ///< something was found
   bool knows_links = true;    ///< as FitFindings has it
+};
+
+/// Which layouts were looked at.
+struct SearchedLayouts {
+  GpuNodes gpus;
+  std::int64_t num_layouts = 0, num_planned = 0, num_too_large = 0;  ///< as LayoutFindings has them
+  std::vector<RefusedLayouts> refused;
 };
 
 /// What `trainer fit` found, as data.
@@ -60,6 +84,7 @@ struct FitFindings {
   std::optional<Maximum> maximum;                ///< where a key's largest value was asked for
   std::vector<FitChoice> choices;                ///< else: as they are advised (is_advised_before), then fewer ranks
   std::vector<SearchedRanks> searched_ranks;     ///< ascending; none: one number was asked for
+  std::optional<SearchedLayouts> layouts;        ///< where these were searched
   std::int64_t effective_batch = 0;              ///< samples of an update, which the choices keep
   std::int64_t batch_size = 0;                   ///< as it is; 0: its largest value is sought, or auto stands for it
   std::optional<std::int64_t> asked_batch_size;  ///< train.batch_size, where it is a number

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/fields/model_numbers.h"
 #include "engine/config/override_text.h"
 #include "engine/errors.h"
 #include "engine/findings/fit_search.h"
@@ -16,12 +15,6 @@
 
 namespace trainer {
 namespace {
-
-/// What becomes of the numbers where others share the batch: configs/PARALLEL.md, What each takes.
-NumbersEffect effect_of_other_ranks(const Experiment& experiment) {
-  if (experiment.parallel.deterministic) return NumbersEffect::same_bits;
-  return depends_on_ranks(experiment) ? NumbersEffect::other : NumbersEffect::same_rounding;
-}
 
 std::optional<double> efficiency_of(const Change& choice, FitSearch& search) {
   if (search.num_ranks() == 1) return 1;
@@ -36,19 +29,6 @@ std::optional<double> efficiency_of(const Change& choice, FitSearch& search) {
   const Verdict verdict = search.planner.plan(alone, search.data, unlimited_capacity);
   if (verdict.problem) return std::nullopt;
   return verdict.time.seconds / (static_cast<double>(search.num_ranks()) * choice.step_seconds);
-}
-
-/// Of one number of ranks' choices, the best first: the best, the fastest that keeps the result, and the fastest.
-std::vector<Change> best_few(const std::vector<Change>& choices) {
-  std::size_t fastest = 0, fastest_same = 0;
-  for (std::size_t i = 1; i < choices.size(); ++i) {
-    if (choices[i].step_seconds < choices[fastest].step_seconds) fastest = i;
-    if (choices[i].same_result() && choices[i].step_seconds < choices[fastest_same].step_seconds) fastest_same = i;
-  }
-  std::vector<Change> few;
-  for (std::size_t i = 0; i < choices.size(); ++i)
-    if (i == 0 || i == fastest || i == fastest_same) few.push_back(choices[i]);
-  return few;
 }
 
 /// Says once why numbers of ranks were left out.
@@ -150,7 +130,7 @@ FitFindings find_fit_over_ranks(const FitRequest& request, const DeviceSource& d
       choice.numbers = std::max(choice.numbers, effect);
       choice.relative_step_time = choice.step_seconds / base_seconds;
       const std::optional<double> efficiency = efficiency_of(choice, search);
-      findings.choices.push_back({std::move(choice), efficiency});
+      findings.choices.push_back({std::move(choice), efficiency, std::nullopt});
     }
   };
   for (const std::int64_t num_ranks : request.ranks->counts()) {

@@ -10,6 +10,7 @@
 
 #include "datasets/dataset.h"
 #include "engine/bytes.h"
+#include "engine/config/fields/model_numbers.h"
 #include "engine/config/key_effects.h"
 #include "engine/config/key_values.h"
 #include "engine/config/load_experiment.h"
@@ -140,6 +141,23 @@ ChoiceOptions choice_options(const FitRequest& request) {
   ChoiceOptions options;
   if (request.keeps_result) options.keep = ChoiceOptions::Keep::same_result;
   return options;
+}
+
+NumbersEffect effect_of_other_ranks(const Experiment& experiment) {
+  if (experiment.parallel.deterministic) return NumbersEffect::same_bits;
+  return depends_on_ranks(experiment) ? NumbersEffect::other : NumbersEffect::same_rounding;
+}
+
+std::vector<Change> best_few(const std::vector<Change>& choices) {
+  std::size_t fastest = 0, fastest_same = 0;
+  for (std::size_t i = 1; i < choices.size(); ++i) {
+    if (choices[i].step_seconds < choices[fastest].step_seconds) fastest = i;
+    if (choices[i].same_result() && choices[i].step_seconds < choices[fastest_same].step_seconds) fastest_same = i;
+  }
+  std::vector<Change> few;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    if (i == 0 || i == fastest || i == fastest_same) few.push_back(choices[i]);
+  return few;
 }
 
 }  // namespace trainer

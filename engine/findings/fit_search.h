@@ -46,4 +46,10 @@ void note_later_stage(const FitRequest& request, const Experiment& asked, const 
 
 ChoiceOptions choice_options(const FitRequest& request);
 
+/// What becomes of the numbers where other ranks share the batch: configs/PARALLEL.md, What each takes.
+NumbersEffect effect_of_other_ranks(const Experiment& experiment);
+
+/// Of choices, the best first: the best, the fastest that keeps the result, and the fastest.
+std::vector<Change> best_few(const std::vector<Change>& choices);
+
 }  // namespace trainer

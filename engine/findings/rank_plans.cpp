@@ -14,6 +14,7 @@
 #include "engine/errors.h"
 #include "engine/findings/kept_segments.h"
 #include "engine/plan/allocator_options.h"
+#include "engine/plan/communicated_bytes.h"
 #include "engine/plan/cost_model.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/compiled_experiment.h"
@@ -182,14 +183,6 @@ void add_plan(RankPlan plan, std::vector<RankPlan>& plans) {
   plans.back().compute_seconds = std::max(plans.back().compute_seconds, plan.compute_seconds);
 }
 
-/// Calls `visit(exchange, times)` for what is told in the first update and its micro-batches.
-template <typename Visit>
-void for_each_exchange(const Program& program, const RunSchedule& schedule, Visit&& visit) {
-  for_each_first_step_routine(program, schedule, [&](const Routine& routine, double times) {
-    for_each_call(program, routine, [&](const OpCall& call) { visit(exchange_of(call.op), times); });
-  });
-}
-
 /// Of an update; nothing where a link that it takes is not known.
 std::optional<double> update_seconds(const Program& program, const RunSchedule& schedule, const RankLinks& links) {
   std::optional<double> seconds = 0;
@@ -264,8 +257,7 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
     for (auto place = begins_in_layer.begin(); place != begins_in_layer.end(); ++place) {
       std::vector<Program> programs;
       std::int64_t sent_bytes = 0;
-      RankPlan plan =
-          plan_rank(asked, *begin * ranks.num_tensor + *place, data, *target->target, programs, sent_bytes);
+      RankPlan plan = plan_rank(asked, *begin * ranks.num_tensor + *place, data, *target->target, programs, sent_bytes);
       if (plan.first_rank == 0 || ranks.num_stages > 1)
         findings.communicated_bytes = std::max(findings.communicated_bytes, sent_bytes);
       if (*place == 0 && *begin % ranks.num_data == 0) stages.push_back(std::move(programs.front()));
@@ -290,14 +282,6 @@ RankFindings find_ranks(const Experiment& asked, const DataDescription& data, st
   if (findings.communication_seconds)
     findings.waiting_seconds = predict_step_time(program, schedule, rates).communication;
   return findings;
-}
-
-std::int64_t communicated_bytes(const Program& program, const RunSchedule& schedule) {
-  std::int64_t num_bytes = 0;
-  for_each_exchange(program, schedule, [&](const Exchange& exchange, double times) {
-    num_bytes += static_cast<std::int64_t>(times) * exchange.sent_bytes;
-  });
-  return num_bytes;
 }
 
 }  // namespace trainer

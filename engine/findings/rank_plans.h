@@ -20,7 +20,7 @@ namespace trainer {
 struct RankPlan {
   std::int64_t first_rank = 0, num_ranks = 1;
   std::int64_t stride = 1;  ///< above 1 where those that share a layer hold different parts of it
-  std::string gpu;  ///< as --gpu took it where ranks have different ones; empty: the device of them all
+  std::string gpu;          ///< as --gpu took it where ranks have different ones; empty: the device of them all
   std::int64_t capacity = 0;
   std::int64_t batch_size = 0;  ///< samples of a whole micro-batch that it takes
   std::int64_t num_parts = 1;   ///< in which it computes them, one behind the other: parallel.deterministic
@@ -72,9 +72,5 @@ struct RankFindings {
 /// ranks; `program`: of one of them, whose rates they are.
 RankFindings find_ranks(const Experiment& asked, const DataDescription& data, std::span<const TargetOfRanks> targets,
                         const Program& program, const MachineRates& rates);
-
-/// Bytes that a rank sends in an update and its micro-batches, and about as many that it receives; 0 where there is one
-/// rank.
-std::int64_t communicated_bytes(const Program& program, const RunSchedule& schedule);
 
 }  // namespace trainer

@@ -33,7 +33,7 @@ struct AttentionAttributes {
   /// PhiloxStream{seed, stream, pass}.uniform(((n · heads + h) · keys + j) · (queries rounded up to 4) + i) ≥ p, with
   /// all heads, where other ranks have some of them.
   double p = 0;
-  std::uint32_t stream = 0;          ///< as DropoutAttributes'
+  std::uint32_t stream = 0;  ///< as DropoutAttributes'
   /// Where other ranks have the other heads: of how many `heads` are those from first_head on. 0: there are no others.
   std::int64_t all_heads = 0, first_head = 0;
   std::int64_t workspace_limit = 0;  ///< a kernel that needs more scratch is not chosen: another serves

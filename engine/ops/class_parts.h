@@ -12,11 +12,12 @@ struct Op;
 
 // Note [Losses of cut classes]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Where ranks share the last layer (Note [Cut layers] in engine/program/tensor/cut_layers.h) each has the logits of some
-// classes alone, and never those of others. What the softmax cross-entropy of a row needs of them are a few numbers,
-// which each rank finds of its own logits and all add up:
+// Where ranks share the last layer (Note [Cut layers] in engine/program/tensor/cut_layers.h) each has the logits of
+// some classes alone, and never those of others. What the softmax cross-entropy of a row needs of them are a few
+// numbers, which each rank finds of its own logits and all add up:
 //
-//   class_statistics   of each rank the largest logit and the sum of exponentials below it, the logit of the target where
+//   class_statistics   of each rank the largest logit and the sum of exponentials below it, the logit of the target
+//   where
 //                      it has it, and the sum of its logits, for smoothing: each in a place of its own, 0 elsewhere
 //   class_order        with the target's logit, how many of its classes come before it, for accuracies
 //
@@ -42,11 +43,11 @@ Op class_statistics_op(const TensorType& logits, const TensorType& targets, cons
 /// inputs: logits, targets, statistics of all ranks; outputs: f32 (targets), own classes before the target's when they
 /// are sorted by falling logit, equal ones by number; NaN comes before all.
 Op class_order_op(const Op& class_statistics);
-/// Of a loss of one term. inputs: logits and targets, which are there for the gradient alone, statistics and order of all
-/// ranks, loss statistics [added to, as cross_entropy's]; no outputs.
+/// Of a loss of one term. inputs: logits and targets, which are there for the gradient alone, statistics and order of
+/// all ranks, loss statistics [added to, as cross_entropy's]; no outputs.
 Op cross_entropy_of_parts_op(const Op& class_statistics);
-/// inputs: logits, targets, statistics of all ranks; outputs: dlogits of own classes, which may be stored over the logits;
-/// scaled by StepScalars::gradient_scale.
+/// inputs: logits, targets, statistics of all ranks; outputs: dlogits of own classes, which may be stored over the
+/// logits; scaled by StepScalars::gradient_scale.
 Op cross_entropy_of_parts_backward_op(const Op& loss);
 
 }  // namespace trainer

@@ -33,10 +33,10 @@ Op embedding_add_backward_op(const Op& backward) {
   return op;
 }
 
-EmbeddingRows embedding_rows(const Op& embedding) {
-  const auto& attributes = attributes_of<EmbeddingAttributes>(embedding);
-  const Op& op = embedding;
-  const TensorType& table = op.kind == OpKind::embedding ? op.inputs[1] : attributes.adds ? op.inputs[2] : op.outputs[0];
+EmbeddingRows embedding_rows(const Op& op) {
+  const auto& attributes = attributes_of<EmbeddingAttributes>(op);
+  const bool is_backward = op.kind == OpKind::embedding_backward;
+  const TensorType& table = !is_backward ? op.inputs[1] : attributes.adds ? op.inputs[2] : op.outputs[0];
   const std::int64_t num = table.shape[0];
   return {.first = attributes.first_row, .num = num, .all = attributes.all_rows > 0 ? attributes.all_rows : num};
 }

@@ -19,10 +19,9 @@ struct EmbeddingAttributes {
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };
 
-/// y[n] = W[index[n]], as torch.nn.Embedding; where an index is none of [0, num), NaN, and nothing is read. Of a part of
-/// the rows y is 0 where another rank has the row, so that the sum over ranks is that of all.
-/// inputs: indices i32 (N[, T]), W (num, dim); outputs: y (N[, T], dim).
-/// Throws ShapeError for indices of another rank.
+/// y[n] = W[index[n]], as torch.nn.Embedding; where an index is none of [0, num), NaN, and nothing is read. Of a part
+/// of the rows y is 0 where another rank has the row, so that the sum over ranks is that of all. inputs: indices i32
+/// (N[, T]), W (num, dim); outputs: y (N[, T], dim). Throws ShapeError for indices of another rank.
 Op embedding_op(const TensorType& indices, std::int64_t num, std::int64_t dim);
 /// dW[i] = the sum of dy over the places of index i, in their order and in f32, 0 where there are none; indices that
 /// are none of [0, num) are left out. inputs: dy (N[, T], dim), indices; outputs: dW (num, dim).
@@ -35,7 +34,7 @@ Op embedding_add_backward_op(const Op& backward);
 struct EmbeddingRows {
   std::int64_t first = 0, num = 0, all = 0;
 };
-EmbeddingRows embedding_rows(const Op& embedding);
+EmbeddingRows embedding_rows(const Op& op);
 
 /// Of a run: each operand once, but of the weight only the rows that indices name, at most.
 std::int64_t embedding_bytes(const Op& embedding);

@@ -174,6 +174,7 @@ using OpAttributes =
                  PartStatisticsAttributes, LossTerm, CrossEntropyAttributes, LinearCrossEntropyAttributes,
                  SmoothL1Attributes, DiceAttributes, ConfusionMatrixAttributes, GradientSquaresAttributes,
                  GradientFactorAttributes, SgdUpdateAttributes, AdamUpdateAttributes, LossScaleAttributes,
-                 OffloadAttributes, ClassPartAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes, PeerAttributes>;
+                 OffloadAttributes, ClassPartAttributes, AllReduceAttributes, RankPartsAttributes, BroadcastAttributes,
+                 PeerAttributes>;
 
 }  // namespace trainer

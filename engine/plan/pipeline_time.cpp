@@ -164,12 +164,4 @@ PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const
   return time;
 }
 
-StepTime predict_step_time(std::span<const Program> stages, const RunSchedule& schedule, const MachineRates& rates) {
-  if (stages.size() == 1) return predict_step_time(stages.front(), schedule, rates);
-  std::vector<const Program*> programs;
-  programs.reserve(stages.size());
-  for (const Program& program : stages) programs.push_back(&program);
-  return predict_pipeline_time(programs, schedule, rates).step;
-}
-
 }  // namespace trainer

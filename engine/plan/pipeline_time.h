@@ -29,7 +29,4 @@ struct PipelineTime {
 PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const RunSchedule& schedule,
                                    const MachineRates& rates);
 
-/// Of programs that train together, one of each stage of a pipeline, or the one there is.
-StepTime predict_step_time(std::span<const Program> stages, const RunSchedule& schedule, const MachineRates& rates);
-
 }  // namespace trainer

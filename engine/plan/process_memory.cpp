@@ -216,7 +216,8 @@ std::int64_t host_reserve(const Experiment& experiment, const DataDescription& d
   Experiment counted = experiment;
   if (counted.train.batch_size.is_automatic()) counted.train.batch_size = 1;
   const ParallelConfig& parallel = experiment.parallel;
-  const bool have_parts = parallel.pipeline > 1 || (parallel.data > 1 && parallel.shard != Shard::none);
+  const bool have_parts =
+      parallel.pipeline > 1 || parallel.tensor > 1 || (parallel.data > 1 && parallel.shard != Shard::none);
   const bool gives_pieces = experiment.checkpoint.sharded && have_parts;
   return kernel_bytes + staged_bytes(counted, data, device) +
          times(num_readers(counted, data, device) + num_target_readers(counted, data), data.most_reader_bytes()) +

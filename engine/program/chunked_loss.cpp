@@ -204,15 +204,14 @@ std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::
 
 void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
   if (chunked_loss == 0) return;
-  const bool is_cut = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
-    return node.op.kind == OpKind::cross_entropy_of_parts;
-  });
+  const bool is_cut = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy_of_parts; });
   if (is_cut && chunked_loss == automatic) return;
   if (is_cut)
-    throw ConfigError(
-        fmt::format("memory.chunked_loss is {}, but ranks that share the last layer by parallel.tensor hold the logits of "
-                    "their classes at once; set memory.chunked_loss to auto or 0",
-                    chunked_loss));
+    throw ConfigError(fmt::format(
+        "memory.chunked_loss is {}, but ranks that share the last layer by parallel.tensor hold the logits of "
+        "their classes at once; set memory.chunked_loss to auto or 0",
+        chunked_loss));
   ChunkedLoss loss(graph);
   if (loss.find()) {
     const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, loss.rows(), loss.classes());

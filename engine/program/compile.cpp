@@ -171,8 +171,10 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
     const Parameter& parameter = program.parameters[p];
     const ValueId copy_value = graph.parameter_copies[p];
     const Value& value = graph.values[graph.parameter_values[p]];
-    // What another rank has of a layer, a bias, has a copy there.
-    const bool has_copy = copy_value >= 0 || (experiment.train.amp != Amp::off && !program.holds(p));
+    // A bias that another rank of the layer has alone has a copy there.
+    const bool is_elsewhere = !graph.parameter_cuts.empty() && graph.parameter_cuts[p] &&
+                              graph.parameter_cuts[p]->sections.empty() && program.ranks.tensor_place() > 0;
+    const bool has_copy = copy_value >= 0 || (experiment.train.amp != Amp::off && is_elsewhere);
     program.parameter_buffers.push_back(add_kept(program, scheduler, p, parameter.name, value.category,
                                                  {value.type.dtype, parameter.type.shape},
                                                  sharding.cuts_weight(parameter, has_copy)));
@@ -264,6 +266,10 @@ Graph make_evaluation_graph(const Experiment& experiment, const DataDescription&
                             const DeviceModel& device, const PrecisionOptions& precision) {
   return complete_evaluation(make_forward_graph(experiment, data, batch_size, GraphMode::evaluation, precision),
                              experiment, device);
+}
+
+Graph make_training_forward(const Experiment& experiment, const DataDescription& data, std::int64_t num_samples) {
+  return make_forward_graph(experiment, data, num_samples, GraphMode::training);
 }
 
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,

@@ -23,6 +23,10 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
                                      const DeviceModel& device, RecomputeFronts* fronts,
                                      const std::function<bool(const Program&)>& goes_on);
 
+/// The forward pass of training on so many samples, which the list of layers is cut by (engine/program/pipeline/
+/// stage_cut.h). Throws ConfigError.
+Graph make_training_forward(const Experiment& experiment, const DataDescription& data, std::int64_t num_samples);
+
 /// What training computes on a whole batch, before anything of it is computed again or offloaded.
 struct TrainingGraph {
   Graph graph;

@@ -25,7 +25,8 @@ std::vector<ElementRange> elements_of_layer(const TensorPart& part, const RankLa
   const std::vector<BatchPart> ranges = part.axis->ranges(whole, ranks.num_tensor, ranks.tensor_place());
   for (std::int64_t row = 0; row < outer; ++row)
     for (const BatchPart& range : ranges)
-      if (range.count > 0) elements.push_back({(row * whole[part.axis->axis] + range.begin) * inner, range.count * inner});
+      if (range.count > 0)
+        elements.push_back({(row * whole[part.axis->axis] + range.begin) * inner, range.count * inner});
   return elements;
 }
 

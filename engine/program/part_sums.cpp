@@ -50,7 +50,8 @@ void append_sum_of_parts(Program& program, Scheduler& scheduler, Routine& routin
   const auto append_sum_over_ranks = [&](BufferId buffer) {
     if (program.ranks.sample_group().count == 1) return;
     const TensorType type = program.buffers[buffer].type;
-    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.ranks.sample_group()), {buffer}, {}, no_layer, phase);
+    scheduler.append_call(routine, all_reduce_op({&type, 1}, program.ranks.sample_group()), {buffer}, {}, no_layer,
+                          phase);
   };
   if (kept < 0) return append_sum_over_ranks(sums);
   // Ranks stand at the leaves of the tree where parts alternate between them, and else at its root.

@@ -108,7 +108,8 @@ BufferId append_squares(Program& program, Scheduler& scheduler, Routine& routine
                         std::initializer_list<RankGroup> groups) {
   std::vector<TensorType> types;
   for (const BufferId gradient : gradients) types.push_back(program.buffers[gradient].type);
-  const Op op = gradient_squares_op(types, {.exact = program.part_sums.is_on || program.pipeline || program.ranks.num_tensor > 1});
+  const Op op = gradient_squares_op(
+      types, {.exact = program.part_sums.is_on || program.pipeline || program.ranks.num_tensor > 1});
   const TensorType type = op.outputs[0];
   const BufferId squares = scheduler.add_buffer("optimizer.gradient_squares", no_layer, Category::temporary, type);
   routine.instructions.push_back({Kind::allocate, squares, no_layer, Phase::update});
@@ -277,8 +278,7 @@ void append_sum_of_count(Program& program, Scheduler& scheduler, Routine& routin
 void append_whole_update(Program& program, Scheduler& scheduler, const Experiment& experiment, Routine& routine) {
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   append_statistics_sum(program, scheduler, routine, Phase::update);
-  const BufferId counted =
-      shares_model(program) ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
+  const BufferId counted = shares_model(program) ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
   append_sums_of_stages(program, scheduler, routine, parameters);
   if (!program.part_sums.sums_over_ranks) {
     std::vector<BufferId> left;

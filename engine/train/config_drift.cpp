@@ -141,6 +141,8 @@ BatchSharing sharing_of(const nlohmann::json& config) {
     return sharing;
   }
   sharing.text = num_ranks == 1 ? "of one process" : fmt::format("shared by {} ranks", num_ranks);
+  if (const auto num_tensor = value_at(config, "/parallel/tensor", std::int64_t{1}); num_tensor > 1)
+    sharing.text += fmt::format(", its layers shared by {}", num_tensor);
   if (syncs) sharing.text += " (parallel.sync_batchnorm)";
   // What else rounds in the order of the parts that ranks have of the model.
   const auto shard = value_at<std::string>(config, "/parallel/shard", "none");

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cuda/kernels/class_parts.h"
 #include "cuda/kernels/confusion_matrix.h"
 #include "cuda/kernels/cross_entropy.h"
 #include "cuda/kernels/dice.h"
@@ -9,6 +10,7 @@
 #include "cuda/kernels/loss_scale.h"
 #include "cuda/kernels/numeric_loss.h"
 #include "cuda/kernels/part_statistics.h"
+#include "engine/ops/class_parts.h"
 #include "engine/ops/gradient_factor.h"
 #include "engine/shape.h"
 #include "tests/kernel_cases/kernel_case.h"
@@ -88,6 +90,86 @@ void add_cross_entropy(KernelCases& cases, DType type, const CrossEntropyPlace& 
                    .sized = [=](std::int64_t samples, Library&) {
                      return cross_entropy_of(type, {samples, place.classes}, parts);
                    }});
+}
+
+/// The second half of as many words as GPT-2 has, of 1024 tokens of 8 texts.
+ClassPartTask class_part_of(std::int64_t rows) {
+  return {.rows = rows, .classes = 25128, .first_class = 25129, .all_classes = 50257, .ranks = 2, .place = 1};
+}
+
+template <typename Fill>
+void add_class_part(KernelCases& cases, const char* name, std::vector<std::string> kernels, const Fill& fill) {
+  cases.push_back({.name = case_name(name, DType::f32, "25128"),
+                   .kernels = std::move(kernels),
+                   .units = 8192,
+                   .least_units = 3,
+                   .sized = [fill](std::int64_t rows, Library&) {
+                     SizedCase sized{.shape = fmt::format("{}x{}", rows, class_part_of(rows).classes)};
+                     fill(sized, class_part_of(rows));
+                     return sized;
+                   }});
+}
+
+std::size_t class_statistics_input(SizedCase& sized, const ClassPartTask& task) {
+  return sized.input(DType::f32, task.rows * task.ranks * num_class_statistics, 0.5, 1);
+}
+
+void add_class_parts(KernelCases& cases) {
+  add_class_part(cases, "class_statistics", {"class_statistics_kernel"}, [](SizedCase& sized, ClassPartTask task) {
+    sized.bytes = 4 * task.rows * task.classes;
+    const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);
+    const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
+    const auto statistics = sized.output(DType::f32, task.rows * task.ranks * num_class_statistics);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      ClassPartTask over = task;
+      over.logits = at.as<const float>(logits);
+      over.targets = at.as<const std::int32_t>(targets);
+      class_statistics(over, at.as<float>(statistics), stream);
+    };
+  });
+  add_class_part(cases, "class_order", {"class_order_kernel"}, [](SizedCase& sized, ClassPartTask task) {
+    sized.bytes = 4 * task.rows * task.classes;
+    const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);
+    const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
+    const auto statistics = class_statistics_input(sized, task), order = sized.output(DType::f32, task.rows);
+    sized.launch = [=](const OperandAddresses& at, Stream stream) {
+      ClassPartTask over = task;
+      over.logits = at.as<const float>(logits);
+      over.targets = at.as<const std::int32_t>(targets);
+      class_order(over, at.as<const float>(statistics), at.as<float>(order), stream);
+    };
+  });
+  add_class_part(cases, "cross_entropy_of_parts", {"cross_entropy_of_parts_kernel", "add_loss_parts_kernel"},
+                 [](SizedCase& sized, ClassPartTask task) {
+                   sized.bytes = 4 * task.rows * (2 + task.ranks * num_class_statistics);
+                   const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
+                   const auto of_classes = class_statistics_input(sized, task);
+                   const auto order = sized.input(DType::f32, task.rows, 0, 9);
+                   const auto statistics = hold_statistics(sized, OperandRole::modified);
+                   const auto workspace = sized.scratch(class_part_workspace_bytes(task.rows));
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     ClassPartTask over = task;
+                     over.targets = at.as<const std::int32_t>(targets);
+                     cross_entropy_of_parts(over, at.as<const float>(of_classes), at.as<const float>(order),
+                                            at.as<double>(statistics), at[workspace], stream);
+                   };
+                 });
+  add_class_part(cases, "cross_entropy_of_parts_backward", {"cross_entropy_of_parts_backward_kernel"},
+                 [](SizedCase& sized, ClassPartTask task) {
+                   sized.bytes = 8 * task.rows * task.classes;
+                   const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);
+                   const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
+                   const auto statistics = class_statistics_input(sized, task), scalars = hold_scalars(sized);
+                   const auto gradients = sized.output(DType::f32, task.rows * task.classes);
+                   sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                     ClassPartTask over = task;
+                     over.logits = at.as<const float>(logits);
+                     over.targets = at.as<const std::int32_t>(targets);
+                     cross_entropy_of_parts_backward(over, at.as<const float>(statistics),
+                                                     at.as<const StepScalars>(scalars), at.as<float>(gradients),
+                                                     stream);
+                   };
+                 });
 }
 
 struct NumericLoss {
@@ -332,6 +414,7 @@ void add_loss_cases(KernelCases& cases) {
     add_dice(cases, channels);
     add_confusion_matrix(cases, channels);
   }
+  add_class_parts(cases);
   add_small_kernels(cases);
 }
 

@@ -36,7 +36,9 @@ std::vector<ClassPartCase> class_parts() {
 }
 
 /// (rows, classes) of all ranks.
-Values whole_logits(const ClassPartCase& c) { return random_values(c.targets.num_elements() * c.num_classes, 1, -4, 4); }
+Values whole_logits(const ClassPartCase& c) {
+  return random_values(c.targets.num_elements() * c.num_classes, 1, -4, 4);
+}
 
 Values targets_of(const ClassPartCase& c) {
   Values targets = random_values(c.targets.num_elements(), 2, 0, static_cast<double>(c.num_classes));
@@ -124,10 +126,8 @@ std::vector<OpCase> class_statistics_cases() {
   std::vector<OpCase> cases;
   for (const ClassPartCase& c : class_parts()) {
     const Values whole = whole_logits(c), targets = targets_of(c);
-    cases.push_back({c.name,
-                     statistics_op_of(c),
-                     {own_logits(c, whole), targets},
-                     {{statistics_of(c, whole, targets, false)}}});
+    cases.push_back(
+        {c.name, statistics_op_of(c), {own_logits(c, whole), targets}, {{statistics_of(c, whole, targets, false)}}});
     cases.back().tolerance = 2e-5;
   }
   return cases;
@@ -157,7 +157,8 @@ std::vector<OpCase> cross_entropy_of_parts_cases() {
                {}};
     for (std::size_t row = 0; row < c.rows(); ++row) {
       if (targets[row] == c.ignored) continue;
-      statistics[loss_sum] += loss_of_row(c, whole.data() + static_cast<std::int64_t>(row) * c.num_classes, targets[row]);
+      statistics[loss_sum] +=
+          loss_of_row(c, whole.data() + static_cast<std::int64_t>(row) * c.num_classes, targets[row]);
       statistics[loss_weight] += 1;
       statistics[num_correct] += orders[row] < 1 ? 1 : 0;
       statistics[num_correct_top5] += orders[row] < 5 ? 1 : 0;

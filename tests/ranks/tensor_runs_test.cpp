@@ -89,10 +89,9 @@ TEST_CASE("stages of a pipeline whose layers ranks share train as one process do
     REQUIRE(one.status == RunStatus::done);
     for (const TensorLayout& layout : {TensorLayout{4, 2, 2}, TensorLayout{8, 2, 2}}) {
       INFO(each.name << ", " << name_of(layout));
-      check_against_one(
-          run_layout(each, layout, folder.path(name_of(layout)),
-                     {layout.num_ranks == 4 ? "parallel.micro_batches=4" : "parallel.micro_batches=2"}),
-          one, each.tolerance);
+      check_against_one(run_layout(each, layout, folder.path(name_of(layout)),
+                                   {layout.num_ranks == 4 ? "parallel.micro_batches=4" : "parallel.micro_batches=2"}),
+                        one, each.tolerance);
     }
   }
 }

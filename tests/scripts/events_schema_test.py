@@ -173,6 +173,7 @@ class EventsSchema(unittest.TestCase):
             (f"fit {quick} --capacity 5MiB", 0),
             (f"fit {quick} --capacity 4MiB --ranks 3", 0),
             (f"fit {quick} --gpu h100 --ranks 1..128", 0),
+            (f"fit {quick} --gpu h100*8 --nodes 2", 0),
             (f"fit {quick} --capacity 8MiB --max train.batch_size", 0),
             (f"fit {quick} --capacity 8MiB --max train.batch_size=1..4", 0),
             (f"fit {quick} --capacity 4MiB --max model.layers.0.conv2d.stride=1..3", 0),

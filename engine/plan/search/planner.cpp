@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/plan/communicated_bytes.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/pipeline_time.h"
 #include "engine/plan/search/compiled_experiment.h"
@@ -53,6 +54,23 @@ std::vector<Experiment> of_each_stage(const Experiment& experiment) {
   return stages;
 }
 
+void predict_times(const std::vector<Program>& stages, const RunSchedule& schedule, const MachineRates& rates,
+                   Verdict& verdict) {
+  if (stages.size() == 1) {
+    verdict.time = predict_step_time(stages.front(), schedule, rates);
+    verdict.computing_share = 1 - verdict.time.communication / verdict.time.seconds;
+    return;
+  }
+  std::vector<const Program*> programs;
+  programs.reserve(stages.size());
+  for (const Program& program : stages) programs.push_back(&program);
+  const PipelineTime time = predict_pipeline_time(programs, schedule, rates);
+  double computing = 0;
+  for (const double busy : time.busy_seconds) computing += busy + rates.step_seconds;
+  verdict.time = time.step;
+  verdict.computing_share = computing / (static_cast<double>(stages.size()) * time.step.seconds);
+}
+
 }  // namespace
 
 // For memory.allocator: auto as settle_experiment does, with each planned once; where neither fits, what would take
@@ -62,18 +80,30 @@ void Planner::heed_watch() const {
   if (watch_ != nullptr && watch_->is_interrupted()) throw PlanningInterrupted();
 }
 
-Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent) {
   heed_watch();
-  if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, PlacedLayouts::where_needed);
-  Verdict caching = plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never);
+  if (!chooses_allocator(experiment)) return plan(experiment, data, capacity, extent, PlacedLayouts::where_needed);
+  const auto plan_with = [&](AllocatorKind kind) {
+    return plan(with_allocator(experiment, kind), data, capacity, extent, PlacedLayouts::never);
+  };
+  Verdict caching = plan_with(AllocatorKind::caching);
   if ((caching.fits && !caching.has_budget) || caching.problem) return caching;
-  Verdict planned = plan(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never);
+  Verdict planned = plan_with(AllocatorKind::planned);
   if (planned.fits || caching.fits) return planned.fits ? planned : caching;
   if (!planned.problem) {
     if (const auto lent = with_lent_places(experiment, data, capacity))
-      return plan(*lent, data, capacity, PlacedLayouts::never);
+      return plan(*lent, data, capacity, extent, PlacedLayouts::never);
   }
   return planned.peak_reserved < caching.peak_reserved ? planned : caching;
+}
+
+Verdict Planner::plan_what_fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  heed_watch();
+  if (!chooses_allocator(experiment))
+    return plan(experiment, data, capacity, Extent::what_fits, PlacedLayouts::where_needed);
+  Verdict caching =
+      plan(with_allocator(experiment, AllocatorKind::caching), data, capacity, Extent::what_fits, PlacedLayouts::never);
+  return caching.fits && caching.has_budget ? plan(experiment, data, capacity) : caching;
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
@@ -104,7 +134,7 @@ std::optional<Experiment> Planner::with_lent_places(const Experiment& experiment
   return planned;
 }
 
-Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
+Verdict Planner::plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent,
                       PlacedLayouts placed) {
   Verdict verdict;
   verdict.fits = true;
@@ -119,6 +149,10 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
       const Program& program = programs.emplace_back(compile(settled, data, device_, &fronts));
       num_instructions_ += num_instructions_of(program);
       const PlannedPeak peak = plan_peak(program, schedule, capacity, allocator_options(settled, placed));
+      if (!peak.fits && extent == Extent::what_fits) {
+        verdict.fits = false;
+        return;
+      }
       const std::int64_t peak_reserved =
           peak.fits ? peak.peak_reserved
                     : plan_peak(program, schedule, unlimited_capacity, allocator_options(settled)).peak_reserved;
@@ -129,7 +163,10 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
                            (checkpointing.type == CheckpointingConfig::Type::automatic && checkpointing.budget > 0);
     }
     const RunSchedule schedule(experiment, data);
-    verdict.time = predict_step_time(programs, schedule, rates_);
+    predict_times(programs, schedule, rates_, verdict);
+    if (total_ranks(experiment.parallel) > 1)
+      for (const Program& program : programs)
+        verdict.sent_bytes = std::max(verdict.sent_bytes, communicated_bytes(program, schedule));
     verdict.samples_per_step = schedule.step(1).num_samples;
   });
   if (verdict.problem) verdict.fits = false;

@@ -23,6 +23,8 @@ struct Verdict {
   /// `memory.allocator: auto` that takes less.
   std::int64_t peak_reserved = 0;
   StepTime time;
+  double computing_share = 1;   ///< of all ranks' time in a step, that in which they compute, as far as links are known
+  std::int64_t sent_bytes = 0;  ///< by the rank that sends most, in an update
   std::int64_t samples_per_step = 0;
   bool has_budget = false;  ///< train.checkpointing: auto computes again what must be
 };
@@ -44,13 +46,21 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+    return plan(experiment, data, capacity, Extent::all);
+  }
+  /// As plan() where it fits, sooner, for searches among many: of what does not fit it tells no more than that, and
+  /// memory.allocator: auto is left its first choice (settle_experiment.h), unless that takes a budget to fit.
+  Verdict plan_what_fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
   /// plan().fits, sooner: false as soon as it is known. As plan() it throws PlanningInterrupted where the watch wants
   /// it.
   bool fits(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
     return answer(experiment, data, capacity) == FitAnswer::fits;
   }
   FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+
+  /// Throws PlanningInterrupted where the watch wants it.
+  void heed_watch() const;
 
   /// What planning has cost so far, the same on every machine: about the number of instructions that were compiled and
   /// walked.
@@ -63,11 +73,13 @@ class Planner {
   PlanningWatch* watch() const { return watch_; }
 
  private:
-  void heed_watch() const;
   /// Nothing where no batch lends any.
   std::optional<Experiment> with_lent_places(const Experiment& experiment, const DataDescription& data,
                                              std::int64_t capacity);
-  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, PlacedLayouts placed);
+  enum class Extent : std::uint8_t { all, what_fits };
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent);
+  Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent,
+               PlacedLayouts placed);
   /// `is_hopeless` as of run_fits.
   FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
                    PlacedLayouts placed, bool& is_hopeless);

@@ -66,7 +66,9 @@ std::vector<PipelineItem> items_of_stage(const PipelineShape& shape, std::int32_
 double ItemTimes::of(const PipelineItem& item) const {
   const auto chunk = static_cast<std::size_t>(item.chunk);
   if (item.kind == ItemKind::forward) return forward[chunk];
-  return item.kind == ItemKind::backward ? backward[chunk] : weight_gradients[chunk];
+  const bool is_first = item.micro_batch == 0 && !first_backward.empty();
+  if (item.kind == ItemKind::backward) return (is_first ? first_backward : backward)[chunk];
+  return (is_first ? first_weight_gradients : weight_gradients)[chunk];
 }
 
 bool time_items(const PipelineShape& shape, const std::vector<std::vector<std::int32_t>>& reads, const ItemTimes& times,
@@ -129,7 +131,8 @@ std::vector<std::vector<PipelineItem>> pipeline_items(const PipelineShape& shape
   require_internal(shape.num_stages >= 1 && shape.num_chunks % shape.num_stages == 0 && shape.num_micro_batches >= 0,
                    "each stage has as many chunks");
   const auto of_each = [&](double units) { return std::vector(static_cast<std::size_t>(shape.num_chunks), units); };
-  const ItemTimes units{of_each(1), of_each(shape.splits_backward() ? 1 : 2), of_each(1)};
+  const ItemTimes units{
+      .forward = of_each(1), .backward = of_each(shape.splits_backward() ? 1 : 2), .weight_gradients = of_each(1)};
   std::vector<std::vector<PipelineItem>> items(static_cast<std::size_t>(shape.num_stages));
   // Where micro-batches do not fill their groups, or skips pass stages, some need more forwards ahead.
   const std::int32_t most = shape.num_micro_batches * shape.num_chunks / shape.num_stages;

@@ -59,6 +59,8 @@ std::vector<std::vector<PipelineItem>> pipeline_items(const PipelineShape& shape
 /// The seconds, or other units, that an item takes.
 struct ItemTimes {
   std::vector<double> forward, backward, weight_gradients;  ///< by chunk
+  /// Of a step's first micro-batch, where it takes another time, as it starts the gradients; empty: it does not.
+  std::vector<double> first_backward{}, first_weight_gradients{};
   double of(const PipelineItem& item) const;
 };
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/graph/metrics.h"
@@ -22,13 +24,12 @@ bool can_cut_loss(const Experiment& experiment, const DataDescription& data) {
 class LayerCutter {
  public:
   LayerCutter(Graph& graph, const RankLayout& ranks)
-      : graph_(graph), ranks_(ranks), group_(ranks.tensor_group()), place_(ranks.tensor_place()) {
+      : graph_(graph), group_(ranks.tensor_group()), place_(ranks.tensor_place()) {
     graph.parameter_cuts.resize(graph.parameters.size());
   }
 
   void cut(const LayerRegion& region) {
-    for (const auto& [value, sections] : region.sections)
-      graph_.values[value].type.shape[-1] = own_length(sections);
+    for (const auto& [value, sections] : region.sections) graph_.values[value].type.shape[-1] = own_length(sections);
     std::map<ValueId, ValueId> shared;
     for (const std::size_t n : region.starts) {
       GraphNode& node = graph_.nodes[n];
@@ -89,6 +90,7 @@ class LayerCutter {
 
   void cut_parameter(ValueId value, AxisCut cut) {
     Value& info = graph_.values[value];
+    require_internal(!graph_.parameter_cuts[info.parameter], "a parameter is cut once");
     info.type.shape = cut.own_shape(info.type.shape, group_.count, place_);
     graph_.parameter_cuts[info.parameter] = std::move(cut);
   }
@@ -168,9 +170,11 @@ class LayerCutter {
     const ValueId logits = node.outputs[0];
     graph_.values[logits].type.shape[-1] = graph_.values[node.inputs[1]].type.shape[0];
     resize_linear(node);
-    std::size_t loss = n + 1;
-    while (graph_.nodes[loss].op.kind != OpKind::cross_entropy || graph_.nodes[loss].inputs[0] != logits) ++loss;
-    replace_loss(loss, rows.sections.front(), first);
+    const auto loss = std::find_if(graph_.nodes.begin(), graph_.nodes.end(), [&](const GraphNode& each) {
+      return each.op.kind == OpKind::cross_entropy && each.inputs[0] == logits;
+    });
+    require_internal(loss != graph_.nodes.end(), "a loss reads the logits of a head");
+    replace_loss(static_cast<std::size_t>(loss - graph_.nodes.begin()), rows.sections.front(), first);
   }
 
   void replace_loss(std::size_t n, std::int64_t num_classes, std::int64_t first) {
@@ -199,11 +203,49 @@ class LayerCutter {
   }
 
   Graph& graph_;
-  const RankLayout ranks_;
   const RankGroup group_;
   const std::int64_t place_;
   std::map<std::size_t, GraphNode> sums_;                   // by the node that makes their terms
   std::map<std::size_t, std::vector<GraphNode>> replaced_;  // by node
+};
+
+/// What is cut of a graph.
+struct LayerCuts {
+  std::vector<ClassCut> classes;
+  std::vector<LayerRegion> regions;
+
+  LayerCuts(const Graph& forward, const Experiment& experiment, const DataDescription& data) {
+    const std::int64_t num_ranks = experiment.parallel.tensor;
+    classes = find_class_cuts(forward, num_ranks, can_cut_loss(experiment, data));
+    regions = find_layer_regions(forward, num_ranks, classes);
+  }
+
+  bool are_none() const { return classes.empty() && regions.empty(); }
+
+  /// The parameters, by their numbers; a head's in its own way.
+  std::set<std::pair<std::int32_t, bool>> parameters(const Graph& forward) const {
+    std::set<std::pair<std::int32_t, bool>> found;
+    for (const ClassCut& cut : classes) found.insert({cut.parameter, cut.head.has_value()});
+    for (const LayerRegion& region : regions)
+      for (const auto* const nodes : {&region.starts, &region.ends})
+        for (const std::size_t n : *nodes) found.insert({weight_of(forward, n), false});
+    return found;
+  }
+
+  /// Leaves what is among `cut`: where training cannot cut a layer, for a dropout, an evaluation does not.
+  void keep(const Graph& forward, const std::set<std::pair<std::int32_t, bool>>& cut) {
+    std::erase_if(classes, [&](const ClassCut& each) {
+      return !cut.contains({each.parameter, each.head.has_value()});
+    });
+    std::erase_if(regions, [&](const LayerRegion& region) {
+      return !cut.contains({weight_of(forward, region.starts.front()), false});
+    });
+  }
+
+ private:
+  static std::int32_t weight_of(const Graph& forward, std::size_t linear) {
+    return forward.values[forward.nodes[linear].inputs[1]].parameter;
+  }
 };
 
 }  // namespace
@@ -211,16 +253,22 @@ class LayerCutter {
 void cut_layers(Graph& forward, const Experiment& experiment, const DataDescription& data) {
   const RankLayout ranks = rank_layout(experiment.parallel);
   if (ranks.num_tensor == 1) return;
-  const std::vector<ClassCut> classes =
-      find_class_cuts(forward, ranks.num_tensor, can_cut_loss(experiment, data));
-  const std::vector<LayerRegion> regions = find_layer_regions(forward, ranks.num_tensor);
-  if (classes.empty() && regions.empty())
+  LayerCuts cuts(forward, experiment, data);
+  if (forward.mode == GraphMode::evaluation) {
+    const std::int64_t batch_size = experiment.train.batch_size.number().value_or(forward.batch_size);
+    const Graph training = build_graph(experiment, data, batch_size, GraphMode::training);
+    const auto cut = LayerCuts(training, experiment, data).parameters(training);
+    cuts.keep(forward, cut);
+    require_internal(cuts.parameters(forward) == cut, "an evaluation cuts what training does");
+  }
+  if (cuts.are_none())
     throw ConfigError(
-        "parallel.tensor: nothing of the model can be cut: it takes linear layers with an activation or attention between "
+        "parallel.tensor: nothing of the model can be cut: it takes linear layers with an activation or attention "
+        "between "
         "them, or an embedding; set parallel.tensor: 1");
   LayerCutter cutter(forward, ranks);
-  for (const LayerRegion& region : regions) cutter.cut(region);
-  for (const ClassCut& cut : classes) cutter.cut(cut);
+  for (const LayerRegion& region : cuts.regions) cutter.cut(region);
+  for (const ClassCut& cut : cuts.classes) cutter.cut(cut);
   cutter.finish();
 }
 

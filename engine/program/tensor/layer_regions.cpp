@@ -49,8 +49,11 @@ std::vector<ValueId> cut_operands(const GraphNode& node) {
 
 class RegionSearch {
  public:
-  RegionSearch(const Graph& graph, std::int64_t num_ranks)
-      : graph_(graph), num_ranks_(num_ranks), uses_(graph), is_taken_(graph.nodes.size(), 0) {}
+  RegionSearch(const Graph& graph, std::int64_t num_ranks, const std::vector<ClassCut>& classes)
+      : graph_(graph), num_ranks_(num_ranks), uses_(graph), is_taken_(graph.nodes.size(), 0) {
+    for (const ClassCut& cut : classes)
+      if (cut.head) is_taken_[*cut.head] = 1;
+  }
 
   std::vector<LayerRegion> run() {
     std::vector<LayerRegion> regions;
@@ -81,7 +84,8 @@ class RegionSearch {
     }
     for (const std::size_t start : starts_)
       if (ends_.contains(start) || cut_.contains(graph_.nodes[start].inputs[0])) return std::nullopt;
-    LayerRegion region{{starts_.begin(), starts_.end()}, {inner_.begin(), inner_.end()}, {ends_.begin(), ends_.end()}, {}};
+    LayerRegion region{
+        {starts_.begin(), starts_.end()}, {inner_.begin(), inner_.end()}, {ends_.begin(), ends_.end()}, {}};
     if (!find_sections(region)) return std::nullopt;
     require_shares(region);
     return region;
@@ -176,7 +180,8 @@ class RegionSearch {
     for (const auto& [value, sections] : region.sections)
       for (const std::int64_t length : sections)
         if (length % num_ranks_ != 0)
-          refuse(graph_.values[value].layer, fmt::format("{} features", length), "a number of features that it divides");
+          refuse(graph_.values[value].layer, fmt::format("{} features", length),
+                 "a number of features that it divides");
   }
 
   [[noreturn]] void refuse(LayerId layer, const std::string& what, const std::string& expected) const {
@@ -201,18 +206,13 @@ class RegionSearch {
 bool is_head(const Graph& graph, const Uses& uses, std::size_t linear) {
   const ValueId logits = graph.nodes[linear].outputs[0];
   const std::vector<std::size_t>& readers = uses.readers[logits];
-  return uses.is_viewed[logits] == 0 && readers.size() == 1 &&
-         graph.nodes[readers[0]].op.kind == OpKind::cross_entropy;
+  return uses.is_viewed[logits] == 0 && readers.size() == 1 && graph.nodes[readers[0]].op.kind == OpKind::cross_entropy;
 }
 
 /// A head that shares no rows with an embedding is worth it where it has that many classes.
 constexpr std::int64_t least_cut_classes = 1024;
 
 }  // namespace
-
-std::vector<LayerRegion> find_layer_regions(const Graph& forward, std::int64_t num_ranks) {
-  return RegionSearch(forward, num_ranks).run();
-}
 
 std::vector<ClassCut> find_class_cuts(const Graph& forward, std::int64_t num_ranks, bool can_cut_loss) {
   const Uses uses(forward);
@@ -236,6 +236,11 @@ std::vector<ClassCut> find_class_cuts(const Graph& forward, std::int64_t num_ran
     if (can_be_cut && is_worth_it) cuts.push_back(std::move(cut));
   }
   return cuts;
+}
+
+std::vector<LayerRegion> find_layer_regions(const Graph& forward, std::int64_t num_ranks,
+                                            const std::vector<ClassCut>& classes) {
+  return RegionSearch(forward, num_ranks, classes).run();
 }
 
 }  // namespace trainer

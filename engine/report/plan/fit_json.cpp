@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "engine/config/fields/enum_choices.h"
 #include "engine/config/text/json_output.h"
 #include "engine/report/memory/memory_json.h"
 #include "engine/report/plan/fit_report.h"
@@ -53,6 +54,24 @@ Json maximum_of(const Maximum& maximum) {
           {"num_unknown", found.num_unknown + isolated.num_unknown}};
 }
 
+Json layout_json(const Layout& layout) {
+  const bool is_pipeline = layout.pipeline > 1;
+  return {{"data", layout.data},
+          {"pipeline", layout.pipeline},
+          {"tensor", layout.tensor},
+          {"schedule", is_pipeline ? Json(pipeline_order_choices().name_of(layout.schedule)) : Json(nullptr)},
+          {"micro_batches", layout.micro_batches},
+          {"shard", shard_choices().name_of(layout.shard)}};
+}
+
+Json layouts_of(const SearchedLayouts& searched) {
+  Json refused = Json::array();
+  for (const RefusedLayouts& each : searched.refused)
+    refused.push_back({{"layouts", each.num_layouts}, {"problem", each.reason}, {"first", layout_json(each.first)}});
+  return {{"gpus", searched.gpus.num_gpus},  {"nodes", searched.gpus.num_nodes},    {"layouts", searched.num_layouts},
+          {"planned", searched.num_planned}, {"too_large", searched.num_too_large}, {"refused", std::move(refused)}};
+}
+
 Json choices_of(const FitFindings& findings) {
   Json json = Json::array();
   for (const FitChoice& choice : findings.choices) {
@@ -67,6 +86,10 @@ Json choices_of(const FitFindings& findings) {
                     {"ranks", choice.num_ranks()}});
     if (!findings.searched_ranks.empty())
       json.back()["efficiency"] = choice.efficiency ? Json(*choice.efficiency) : Json(nullptr);
+    if (!choice.layout) continue;
+    json.back()["layout"] = layout_json(choice.layout->layout);
+    json.back()["computing_share"] = choice.layout->computing_share;
+    json.back()["communicated_bytes"] = choice.layout->sent_bytes;
   }
   return json;
 }
@@ -95,6 +118,7 @@ std::string fit_json(const FitFindings& findings) {
                {"ranks", findings.num_ranks},
                {"notes", findings.notes}};
   if (!findings.searched_ranks.empty()) json["searched_ranks"] = searched_of(findings.searched_ranks);
+  if (findings.layouts) json["searched_layouts"] = layouts_of(*findings.layouts);
   if (findings.maximum) {
     json["maximum"] = maximum_of(*findings.maximum);
   } else {

@@ -7,6 +7,7 @@
 
 #include "engine/bytes.h"
 #include "engine/report/memory/outside_allocator.h"
+#include "engine/report/plan/layouts_table.h"
 #include "engine/report/text/change_text.h"
 #include "engine/report/text/numbers_text.h"
 #include "engine/report/text/shell_words.h"
@@ -214,6 +215,7 @@ std::string searched_ranks_text(const FitFindings& findings) {
 }
 
 std::string choice_table(const FitFindings& findings, const Style& style) {
+  if (findings.layouts) return layouts_table(findings, style);
   if (!findings.searched_ranks.empty()) return ranks_table(findings, style);
   TextTable table({{"#"}, {"peak reserved"}, {"an update"}, {"samples/s"}, {"time"}, {"numbers", Align::left}});
   for (std::size_t i = 0; i < findings.choices.size(); ++i) {
@@ -276,7 +278,7 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
       findings.as_is_peak == 0
           ? "As it is, it cannot be planned."
           : fmt::format("As it is{}, it {}{}.",
-                        others_were_searched(findings) ? processes_text(findings.num_ranks) : "",
+                        findings.layouts || others_were_searched(findings) ? processes_text(findings.num_ranks) : "",
                         findings.as_is_fits ? "fits: it reserves " : "does not fit: it would reserve ",
                         format_bytes(findings.as_is_peak));
   const std::string batch = format_number_of(findings.effective_batch, "sample");
@@ -313,11 +315,13 @@ std::string choice_report(const FitFindings& findings, const Style& style) {
             '\n';
     if (const std::string what = change_text(choice); !what.empty()) text += fit_paragraph(what, style, indent);
   }
-  text +=
-      '\n' + fit_paragraph(time_origin(findings) +
-                               " Left out: what is beaten in time and memory by one that changes the result no more, "
-                               "and other optimizers.",
-                           style);
+  text += '\n' + fit_paragraph(time_origin(findings) +
+                                   (findings.layouts
+                                        ? " Other techniques are tried with the fastest of these layouts, where they "
+                                          "are planned quickly."
+                                        : " Left out: what is beaten in time and memory by one that changes the "
+                                          "result no more, and other optimizers."),
+                               style);
   if (!findings.searched_ranks.empty())
     text += fit_paragraph(
         "Of each number of ranks the best are named. The efficiency is what one rank with these settings and memory "
@@ -334,7 +338,9 @@ std::string fit_report(const FitFindings& findings, const Style& style) {
   if (!findings.profile.empty())
     text += fit_paragraph(
         fmt::format("The device is described by {}; nothing has run, and no GPU was asked.", findings.profile), style);
-  if (!findings.searched_ranks.empty())
+  if (findings.layouts)
+    text += fit_paragraph(searched_layouts_text(*findings.layouts, findings.knows_links), style);
+  else if (!findings.searched_ranks.empty())
     text += fit_paragraph(searched_ranks_text(findings), style);
   else if (findings.num_ranks > 1)
     text +=

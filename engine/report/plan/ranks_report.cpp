@@ -65,8 +65,7 @@ std::string ranks_text(const RankPlan& plan) {
   if (plan.stride > 1)
     return fmt::format("ranks {},{} {}{}", format_count(plan.first_rank),
                        plan.num_ranks > 2 ? fmt::format(" {}, …", format_count(second)) : "", format_count(last), gpu);
-  return fmt::format("ranks {} to {}{}", format_count(plan.first_rank),
-                     format_count(last), gpu);
+  return fmt::format("ranks {} to {}{}", format_count(plan.first_rank), format_count(last), gpu);
 }
 
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style) {

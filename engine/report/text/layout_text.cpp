@@ -14,8 +14,8 @@ std::string layout_text(const ParallelConfig& parallel) {
     return fmt::format("{} ranks: {} share each layer, and {} such groups each batch", num_ranks, parallel.tensor,
                        parallel.data);
   const std::string order(pipeline_order_choices().name_of(parallel.schedule));
-  return fmt::format("{} ranks: a pipeline of {} stages ({}, {} micro-batches){}{}", num_ranks, parallel.pipeline, order,
-                     num_micro_batches(parallel),
+  return fmt::format("{} ranks: a pipeline of {} stages ({}, {} micro-batches){}{}", num_ranks, parallel.pipeline,
+                     order, num_micro_batches(parallel),
                      parallel.tensor > 1 ? fmt::format(", of layers that {} share", parallel.tensor) : "",
                      parallel.data > 1 ? fmt::format(", each of {} that share a batch", parallel.data) : "");
 }

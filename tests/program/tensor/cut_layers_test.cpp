@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/config/load_experiment.h"
@@ -41,8 +42,7 @@ SharedModel texts_to_share(const std::string& layers, const std::string& more = 
 }
 
 Experiment experiment_of(const SharedModel& model, std::int64_t num_ranks, std::int64_t rank = 0) {
-  Experiment experiment =
-      parse_experiment(model.yaml, "cut.yaml", {"parallel.tensor=" + std::to_string(num_ranks)});
+  Experiment experiment = parse_experiment(model.yaml, "cut.yaml", {"parallel.tensor=" + std::to_string(num_ranks)});
   experiment.parallel.rank = rank;
   return experiment;
 }
@@ -62,8 +62,9 @@ std::map<std::string, std::string> parts_of(const SharedModel& model) {
   return parts;
 }
 
-const char* const shared_block = "{residual: {layers: [layernorm, {linear: {out: 48}}, {attention: {heads: 4, causal: true}}, "
-                          "{linear: {out: 16}}]}}";
+const char* const shared_block =
+    "{residual: {layers: [layernorm, {linear: {out: 48}}, {attention: {heads: 4, causal: true}}, "
+    "{linear: {out: 16}}]}}";
 
 }  // namespace
 
@@ -72,8 +73,9 @@ TEST_CASE("linear layers are shared in pairs, by what stands between them") {
   CHECK(parts_of(numbers_to_share("{linear: {out: 24}}, relu, {linear: {out: 10}}")) ==
         Parts{{"0.weight", "12×16 12×16"}, {"0.bias", "12 12"}, {"2.weight", "10×12 10×12"}, {"2.bias", "10 0"}});
   // The third has no partner, the fourth's output is the loss's.
-  CHECK(parts_of(numbers_to_share("{linear: {out: 24}}, gelu, {dropout: {p: 0.1}}, {linear: {out: 12, bias: false}}, relu, "
-                                  "{linear: {out: 10}}")) ==
+  CHECK(parts_of(
+            numbers_to_share("{linear: {out: 24}}, gelu, {dropout: {p: 0.1}}, {linear: {out: 12, bias: false}}, relu, "
+                             "{linear: {out: 10}}")) ==
         Parts{{"0.weight", "12×16 12×16"}, {"0.bias", "12 12"}, {"3.weight", "12×12 12×12"}});
   CHECK(parts_of(numbers_to_share("{linear: {out: 24}}, swiglu, {linear: {out: 10, bias: false}}")) ==
         Parts{{"0.weight", "12×16 12×16"}, {"0.bias", "12 12"}, {"2.weight", "10×6 10×6"}});
@@ -96,20 +98,62 @@ TEST_CASE("attention is shared by heads, and words by rows") {
   // Classes that are weighted are not computed in parts, and so neither are the words that are the same rows.
   CHECK(parts_of(texts_to_share(
             front + shared_block + ", {linear: {out: 25, bias: false, share: wte}}",
-            "loss: {type: cross_entropy, class_weights: [" + [] {
-              std::string weights = "1";
-              for (int i = 1; i < 25; ++i) weights += ", 1";
-              return weights;
-            }() + "]}\n")) == of_attention);
+            "loss: {type: cross_entropy, class_weights: [" +
+                [] {
+                  std::string weights = "1";
+                  for (int i = 1; i < 25; ++i) weights += ", 1";
+                  return weights;
+                }() +
+                "]}\n")) == of_attention);
   CHECK(parts_of(numbers_to_share("{linear: {out: 1500}}", 1500)) ==
         Parts{{"0.weight", "750×16 750×16"}, {"0.bias", "750 750"}});
+  // A layer over many classes is no partner of the one in front of it.
+  CHECK(parts_of(numbers_to_share("{linear: {out: 64}}, relu, {linear: {out: 1500}}", 1500)) ==
+        Parts{{"2.weight", "750×64 750×64"}, {"2.bias", "750 750"}});
+}
+
+TEST_CASE("evaluations cut what training does, where dropout stands in between") {
+  SharedModel model = numbers_to_share(
+      "{linear: {out: 24}}, relu, {linear: {out: 16}}, {linear: {out: 48}}, {dropout: {p: 0.1}}, swiglu, {linear: "
+      "{out: 10}}");
+  model.data.num_validation = 16;
+  CHECK(parts_of(model).size() == 4);
+  const Program program = compile(experiment_of(model, 2), model.data, DescribedDevice());
+  for (const Routine& routine : program.evaluations)
+    for (const Instruction& instruction : routine.instructions) {
+      if (instruction.kind != Instruction::Kind::run) continue;
+      const OpCall& call = program.calls[instruction.index];
+      for (std::size_t i = 0; i < call.inputs.size(); ++i)
+        CHECK(call.op.inputs[i] == program.buffers[call.inputs[i]].type);
+    }
+}
+
+TEST_CASE("ranks know of each other's parts what these know, with copies of 16 bits and stages, too") {
+  const SharedModel model = texts_to_share(
+      std::string("{embedding: {num: 25, dim: 512}}, layernorm, {linear: {out: 1536}}, {attention: {heads: 4}}, "
+                  "{linear: {out: 512}}, layernorm, {linear: {out: 25}}"));
+  for (const auto& [num_stages, num_tensor] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
+    std::vector<std::vector<bool>> cuts;
+    for (std::int64_t rank = 0; rank < 2 * num_stages * num_tensor; ++rank) {
+      Experiment experiment = parse_experiment(
+          model.yaml, "parts.yaml",
+          {"train.amp=bf16", "parallel.data=2", "parallel.shard=optimizer",
+           "parallel.pipeline=" + std::to_string(num_stages), "parallel.tensor=" + std::to_string(num_tensor)});
+      experiment.parallel.rank = rank;
+      const Program program = compile(experiment, model.data, DescribedDevice());
+      std::vector<bool>& cut = cuts.emplace_back();
+      for (const BufferId buffer : program.parameter_buffers) cut.push_back(is_cut(program.buffers[buffer]));
+      CHECK(cut == cuts.front());
+    }
+  }
 }
 
 TEST_CASE("each number of a parameter is one rank's, or all have it") {
   const SharedModel models[] = {
       numbers_to_share("{linear: {out: 36}}, swiglu, {linear: {out: 18}}, layernorm, {linear: {out: 10}}"),
-      texts_to_share(std::string("{embedding: {num: 25, dim: 16, name: wte}}, {residual: {layers: [{linear: {out: 60}}, "
-                                 "{attention: {heads: 6, kv_heads: 3}}, {linear: {out: 16}}]}}, {linear: {out: 25}}"))};
+      texts_to_share(
+          std::string("{embedding: {num: 25, dim: 16, name: wte}}, {residual: {layers: [{linear: {out: 60}}, "
+                      "{attention: {heads: 6, kv_heads: 3}}, {linear: {out: 16}}]}}, {linear: {out: 25}}"))};
   for (const SharedModel& model : models)
     for (const std::int64_t num_data : {1, 2}) {
       std::map<std::string, std::vector<int>> num_holders;
@@ -150,8 +194,10 @@ TEST_CASE("what ranks cannot share evenly is refused, with the layer") {
   };
   CHECK_THAT(refusal(numbers_to_share("{linear: {out: 24}}, relu, {linear: {out: 10}}"), 5),
              Contains("5 ranks cannot share the 24 features of layer '0' evenly"));
-  CHECK_THAT(refusal(texts_to_share(std::string("{embedding: {num: 25, dim: 16}}, ") + shared_block + ", {linear: {out: 25}}"), 3),
-             Contains("3 ranks cannot share the 4 heads of layer '1.layers.2' evenly"));
+  CHECK_THAT(
+      refusal(texts_to_share(std::string("{embedding: {num: 25, dim: 16}}, ") + shared_block + ", {linear: {out: 25}}"),
+              3),
+      Contains("3 ranks cannot share the 4 heads of layer '1.layers.2' evenly"));
   CHECK_THAT(refusal(numbers_to_share("{linear: {out: 10}}"), 2), Contains("nothing of the model can be cut"));
   for (const char* other : {"memory.moments=8bit", "parallel.deterministic=true"})
     CHECK_THAT(refusal_of<ConfigError>([&] {
