@@ -7,6 +7,7 @@
 #include "tests/ranks/pipeline_cases.h"
 #include "tests/ranks/rank_runs.h"
 #include "tests/ranks/saved_checkpoints.h"
+#include "tests/ranks/tensor_cases.h"
 
 // Whole runs of ranks whose devices are emulated GPUs, by NCCL's calls, beside one of one CPU and beside their plans.
 
@@ -48,6 +49,19 @@ TEST_CASE("ranks of GPUs that share a model train as ranks that each hold it, an
                           each.tolerance);
       }
     }
+  }
+}
+
+TEST_CASE("ranks of GPUs that share layers train as one process does, to rounding, in their plans") {
+  RankRunOptions on_gpus;
+  on_gpus.make_device = [] { return cuda::make_emulated_device(); };
+  on_gpus.num_tensor = 2;
+  for (const RankCase& each : tensor_cases()) {
+    const OutputFolder folder;
+    INFO(each.name);
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), each.overrides).front();
+    REQUIRE(one.status == RunStatus::done);
+    check_against_one(run_ranks(2, each.yaml, folder.path("two"), each.overrides, on_gpus), one, each.tolerance);
   }
 }
 

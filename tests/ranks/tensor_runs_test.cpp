@@ -1,5 +1,6 @@
 #include "tests/ranks/deterministic_cases.h"
 #include "tests/ranks/pipeline_cases.h"
+#include "tests/ranks/tensor_cases.h"
 
 // Whole runs of ranks that share layers (Note [Cut layers] in engine/program/tensor/cut_layers.h), beside one process,
 // and beside their plans.
@@ -7,43 +8,6 @@
 using namespace trainer;
 
 namespace {
-
-/// Pairs of layers with all that may stand between them, and layers that are not cut.
-constexpr const char* gates_model = R"(
-name: gates
-seed: 9
-data: {type: synthetic, shape: [6], classes: 4, samples: 45, validation_samples: 13}
-model:
-  layers:
-    - linear: {out: 12}
-    - relu
-    - dropout: {p: 0.25}
-    - linear: {out: 8, name: narrow}
-    - layernorm
-    - residual: {layers: [{linear: {out: 24}}, swiglu, {linear: {out: 8, bias: false}}]}
-    - relu: {name: last}
-    - linear: {out: 4, name: head}
-optimizer: {type: adamw, lr: 0.01, weight_decay: 0.01}
-schedule: {type: cosine, warmup_steps: 3}
-train: {batch_size: 9, steps: 12, eval_every: 4, clip_norm: 1}
-)";
-
-std::vector<RankCase> tensor_cases() {
-  return {
-      {"gates", gates_model},
-      {"accumulation", gates_model, {"train.accumulation_steps=3", "data.samples=40"}},
-      {"planned places, computed again", gates_model, {"memory.allocator=planned", "train.checkpointing=sqrt"}},
-      {"averages", gates_model, {"average=ema", "average.decay=0.9"}},
-      {"fp16", gates_model, {"train.amp=fp16", "train.loss_scale.initial=64"}, 2e-2},
-      {"bf16 with gradients of 16 bit", gates_model, {"train.amp=bf16", "memory.gradients=16bit"}, 1e-1},
-      {"frozen in front", gates_model, {"freeze=['0', narrow]"}},
-      {"text", text_model},
-      {"a tied embedding", tied_model},
-      {"a tied embedding, computed again", tied_model, {"train.checkpointing={every: 1}", "memory.offload=['*']"}},
-      {"a tied embedding in 16 bits", tied_model, {"train.amp=bf16", "optimizer.lr=0.001"}, 3e-2},
-      {"a vocabulary that is not divided evenly", text_model, {"data.classes=23", "model.layers.0.num=23"}},
-  };
-}
 
 struct TensorLayout {
   int num_ranks = 2, num_tensor = 2, num_stages = 1;
@@ -92,6 +56,37 @@ TEST_CASE("stages of a pipeline whose layers ranks share train as one process do
       check_against_one(run_layout(each, layout, folder.path(name_of(layout)),
                                    {layout.num_ranks == 4 ? "parallel.micro_batches=4" : "parallel.micro_batches=2"}),
                         one, each.tolerance);
+    }
+  }
+}
+
+TEST_CASE("a run of ranks that share layers goes on with any other layout, also from files of all of them") {
+  for (const char* sharded : {"false", "true"}) {
+    const OutputFolder folder;
+    const RankRun whole = run_ranks(1, tied_model, folder.path("whole"), {}).front();
+    struct Change {
+      TensorLayout from, to;
+    };
+    for (const auto& [from, to] :
+         {Change{{2, 2}, {1, 1}}, Change{{1, 1}, {2, 2}}, Change{{4, 4}, {4, 2, 1, "parameters"}},
+          Change{{4, 2, 1, "gradients"}, {2, 1, 2}}, Change{{4, 2, 2}, {2, 2}}}) {
+      const std::string name = name_of(from) + " to " + name_of(to);
+      INFO(name << ", sharded " << sharded);
+      std::vector<std::string> overrides = {std::string("checkpoint.sharded=") + sharded};
+      overrides.emplace_back("parallel.micro_batches=1");  // whose dropout would have other passes
+      const auto run = [&](const TensorLayout& layout, const RankRunOptions& options) {
+        std::vector<std::string> of_layout = overrides;
+        of_layout.push_back(std::string("parallel.shard=") + layout.shard);
+        RankRunOptions all = options;
+        all.num_stages = layout.num_stages;
+        all.num_tensor = layout.num_tensor;
+        return run_ranks(layout.num_ranks, tied_model, folder.path(name), of_layout, all);
+      };
+      const std::vector<RankRun> begun = run(from, {.interrupt_after = 5}), resumed = run(to, {.resume = true});
+      CHECK(begun[0].steps.size() + resumed[0].steps.size() == whole.steps.size());
+      for (const RankRun& each_rank : resumed)
+        for (const StepEvent& step : each_rank.steps)
+          CHECK(step.loss == Approx(whole.steps[static_cast<std::size_t>(step.step) - 1].loss).epsilon(2e-5));
     }
   }
 }

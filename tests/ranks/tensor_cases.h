@@ -1,0 +1,56 @@
+#pragma once
+
+#include <vector>
+
+#include "tests/ranks/pipeline_cases.h"
+
+namespace trainer {
+
+/// Pairs of layers with all that may stand between them, and layers that are not cut.
+inline constexpr const char* gates_model = R"(
+name: gates
+seed: 9
+data: {type: synthetic, shape: [6], classes: 4, samples: 45, validation_samples: 13}
+model:
+  layers:
+    - linear: {out: 12}
+    - relu
+    - dropout: {p: 0.25}
+    - linear: {out: 8, name: narrow}
+    - layernorm
+    - residual: {layers: [{linear: {out: 24}}, swiglu, {linear: {out: 8, bias: false}}]}
+    - relu: {name: last}
+    - linear: {out: 4, name: head}
+optimizer: {type: adamw, lr: 0.01, weight_decay: 0.01}
+schedule: {type: cosine, warmup_steps: 3}
+train: {batch_size: 9, steps: 12, eval_every: 4, clip_norm: 1}
+)";
+
+inline std::vector<RankCase> tensor_cases() {
+  return {
+      {"gates", gates_model},
+      {"accumulation", gates_model, {"train.accumulation_steps=3", "data.samples=40"}},
+      {"planned places, computed again", gates_model, {"memory.allocator=planned", "train.checkpointing=sqrt"}},
+      {"averages", gates_model, {"average=ema", "average.decay=0.9"}},
+      {"fp16", gates_model, {"train.amp=fp16", "train.loss_scale.initial=64"}, 2e-2},
+      {"bf16 with gradients of 16 bit", gates_model, {"train.amp=bf16", "memory.gradients=16bit"}, 1e-1},
+      {"frozen in front", gates_model, {"freeze=['0', narrow]"}},
+      {"text", text_model},
+      {"a tied embedding", tied_model},
+      {"a tied embedding, computed again", tied_model, {"train.checkpointing={every: 1}", "memory.offload=['*']"}},
+      {"a tied embedding in 16 bits", tied_model, {"train.amp=bf16", "optimizer.lr=0.001"}, 3e-2},
+      {"a tied embedding in fp16",
+       tied_model,
+       {"train.amp=fp16", "train.loss_scale.initial=64", "optimizer.lr=0.001"},
+       3e-2},
+      {"many words, of which the head has rows of its own",
+       text_model,
+       {"data.classes=1100", "model.layers.0.num=1100", "model.layers.3.out=1100"}},
+      {"a last batch of one sample", gates_model, {"data.samples=37", "data.validation_samples=10"}},
+      {"a vocabulary that is not divided evenly",
+       text_model,
+       {"data.classes=23", "model.layers.0.num=23", "model.layers.3.out=23"}},
+  };
+}
+
+}  // namespace trainer
