@@ -132,7 +132,8 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
           const bool is_possible = hands_on && (amp != Amp::off || (!half_gradients && master_weights)) &&
                                    (amp == Amp::bf16 || master_weights) &&
                                    (master_weights || experiment.average.type == AverageType::off) &&
-                                   (has_moments || moments == MomentStorage::f32);
+                                   (has_moments || moments == MomentStorage::f32) &&
+                              (experiment.parallel.tensor == 1 || (master_weights && moments == MomentStorage::f32));
           const bool is_own = amp == experiment.train.amp && variant.memory.gradients == experiment.memory.gradients &&
                               moments == experiment.memory.moments &&
                               master_weights == experiment.memory.master_weights;

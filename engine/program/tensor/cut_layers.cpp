@@ -253,6 +253,8 @@ struct LayerCuts {
 void cut_layers(Graph& forward, const Experiment& experiment, const DataDescription& data) {
   const RankLayout ranks = rank_layout(experiment.parallel);
   if (ranks.num_tensor == 1) return;
+  if (experiment.memory.moments == MomentStorage::eight_bit || !experiment.memory.master_weights)
+    throw ConfigError("parallel.tensor takes moments and master weights in f32");
   LayerCuts cuts(forward, experiment, data);
   if (forward.mode == GraphMode::evaluation) {
     const std::int64_t batch_size = experiment.train.batch_size.number().value_or(forward.batch_size);
