@@ -98,11 +98,12 @@ ClassPartTask class_part_of(std::int64_t rows) {
 }
 
 template <typename Fill>
-void add_class_part(KernelCases& cases, const char* name, std::vector<std::string> kernels, const Fill& fill) {
+void add_class_part(KernelCases& cases, const char* name, std::vector<std::string> kernels, std::int64_t least_rows,
+                    const Fill& fill) {
   cases.push_back({.name = case_name(name, DType::f32, "25128"),
                    .kernels = std::move(kernels),
                    .units = 8192,
-                   .least_units = 3,
+                   .least_units = least_rows,
                    .sized = [fill](std::int64_t rows, Library&) {
                      SizedCase sized{.shape = fmt::format("{}x{}", rows, class_part_of(rows).classes)};
                      fill(sized, class_part_of(rows));
@@ -115,7 +116,7 @@ std::size_t class_statistics_input(SizedCase& sized, const ClassPartTask& task) 
 }
 
 void add_class_parts(KernelCases& cases) {
-  add_class_part(cases, "class_statistics", {"class_statistics_kernel"}, [](SizedCase& sized, ClassPartTask task) {
+  add_class_part(cases, "class_statistics", {"class_statistics_kernel"}, 3, [](SizedCase& sized, ClassPartTask task) {
     sized.bytes = 4 * task.rows * task.classes;
     const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);
     const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
@@ -127,7 +128,7 @@ void add_class_parts(KernelCases& cases) {
       class_statistics(over, at.as<float>(statistics), stream);
     };
   });
-  add_class_part(cases, "class_order", {"class_order_kernel"}, [](SizedCase& sized, ClassPartTask task) {
+  add_class_part(cases, "class_order", {"class_order_kernel"}, 3, [](SizedCase& sized, ClassPartTask task) {
     sized.bytes = 4 * task.rows * task.classes;
     const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);
     const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
@@ -139,7 +140,7 @@ void add_class_parts(KernelCases& cases) {
       class_order(over, at.as<const float>(statistics), at.as<float>(order), stream);
     };
   });
-  add_class_part(cases, "cross_entropy_of_parts", {"cross_entropy_of_parts_kernel", "add_loss_parts_kernel"},
+  add_class_part(cases, "cross_entropy_of_parts", {"cross_entropy_of_parts_kernel", "add_loss_parts_kernel"}, 300,
                  [](SizedCase& sized, ClassPartTask task) {
                    sized.bytes = 4 * task.rows * (2 + task.ranks * num_class_statistics);
                    const auto targets = sized.input(DType::i32, task.rows, 0, static_cast<double>(task.all_classes));
@@ -154,7 +155,7 @@ void add_class_parts(KernelCases& cases) {
                                             at.as<double>(statistics), at[workspace], stream);
                    };
                  });
-  add_class_part(cases, "cross_entropy_of_parts_backward", {"cross_entropy_of_parts_backward_kernel"},
+  add_class_part(cases, "cross_entropy_of_parts_backward", {"cross_entropy_of_parts_backward_kernel"}, 3,
                  [](SizedCase& sized, ClassPartTask task) {
                    sized.bytes = 8 * task.rows * task.classes;
                    const auto logits = sized.input(DType::f32, task.rows * task.classes, -4, 4);

@@ -129,11 +129,11 @@ std::vector<Experiment> arithmetic_variants(const Experiment& experiment, Amp ha
           if (amp == Amp::fp16) variant.memory.update = UpdatePlace::at_end;
           // Stages hand their parameters on as they are.
           const bool hands_on = experiment.stage.empty() || master_weights == experiment.memory.master_weights;
-          const bool is_possible = hands_on && (amp != Amp::off || (!half_gradients && master_weights)) &&
-                                   (amp == Amp::bf16 || master_weights) &&
-                                   (master_weights || experiment.average.type == AverageType::off) &&
-                                   (has_moments || moments == MomentStorage::f32) &&
-                              (experiment.parallel.tensor == 1 || (master_weights && moments == MomentStorage::f32));
+          const bool is_possible =
+              hands_on && (amp != Amp::off || (!half_gradients && master_weights)) &&
+              (amp == Amp::bf16 || master_weights) && (master_weights || experiment.average.type == AverageType::off) &&
+              (has_moments || moments == MomentStorage::f32) &&
+              (experiment.parallel.tensor == 1 || (master_weights && moments == MomentStorage::f32));
           const bool is_own = amp == experiment.train.amp && variant.memory.gradients == experiment.memory.gradients &&
                               moments == experiment.memory.moments &&
                               master_weights == experiment.memory.master_weights;
