@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from trainer_events import EXIT_DOES_NOT_FIT, EXIT_REFUSED, ROOT, Trainer
+from trainer_events import EXIT_DOES_NOT_FIT, EXIT_REFUSED, ROOT, measured_trainer
 
 RESULTS = ROOT / "scripts" / "results"
 GOAL_SECONDS, GOAL_SHARE = 20.0, 0.03
@@ -109,16 +109,9 @@ def own_choices(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", help="the program to measure; scripts/trainer where not given")
     parser.add_argument("--gpu", default="h100", help="all GPUs (h100)")
-    parser.add_argument("--runs", type=int, default=3, help="of each search of GPT-2 1558M (3)")
     parser.add_argument("--no-file", action="store_true", help="print the figures alone")
-    arguments = parser.parse_args()
-    if arguments.runs < 1:
-        parser.error("--runs is at least 1")
-    trainer = Trainer(arguments.trainer)
-    if not trainer.binary.exists():
-        parser.error(f"there is no {trainer.binary}")
+    arguments, trainer = measured_trainer(parser, 3, "search of GPT-2 1558M")
     results = {"date": datetime.date.today().isoformat(), "gpu": arguments.gpu, "goal_seconds": GOAL_SECONDS,
                "goal_share": GOAL_SHARE, "searches": [], "comparisons": []}
     for name, words in LARGE.items():

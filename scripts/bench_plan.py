@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from trainer_events import EXIT_DOES_NOT_FIT, ROOT, Trainer
+from trainer_events import EXIT_DOES_NOT_FIT, ROOT, measured_trainer
 
 RESNET = "configs/cifar10_resnet18.yaml"
 RESNET50 = "configs/bench/resnet50.yaml"
@@ -81,15 +81,8 @@ def user_seconds(trainer, words, accept, environment):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", help="the program to measure; scripts/trainer where not given")
-    parser.add_argument("--runs", type=int, default=5, help="of each command (5)")
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
-    arguments = parser.parse_args()
-    if arguments.runs < 1:
-        parser.error("--runs is at least 1")
-    trainer = Trainer(arguments.trainer)
-    if not trainer.binary.exists():
-        parser.error(f"there is no {trainer.binary}")
+    arguments, trainer = measured_trainer(parser, 5, "command")
     figures = []
     with tempfile.TemporaryDirectory() as folder:
         for name, words, accept, goal in measurements(pathlib.Path(folder)):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from trainer_events import EXIT_DOES_NOT_FIT, ROOT, Trainer
+from trainer_events import EXIT_DOES_NOT_FIT, ROOT, measured_trainer
 
 RESULTS = ROOT / "scripts" / "results"
 BATCH = 1024
@@ -69,16 +69,9 @@ def table(name, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", help="the program to measure; scripts/trainer where not given")
     parser.add_argument("--gpu", default="h100", help="of every rank (h100)")
-    parser.add_argument("--runs", type=int, default=3, help="of each plan (3)")
     parser.add_argument("--no-file", action="store_true", help="print the tables alone")
-    arguments = parser.parse_args()
-    if arguments.runs < 1:
-        parser.error("--runs is at least 1")
-    trainer = Trainer(arguments.trainer)
-    if not trainer.binary.exists():
-        parser.error(f"there is no {trainer.binary}")
+    arguments, trainer = measured_trainer(parser, 3, "plan")
     date = datetime.date.today().isoformat()
     results = {"date": date, "gpu": arguments.gpu, "batch_size": BATCH, "goal_seconds": GOAL_SECONDS, "networks": {}}
     with tempfile.TemporaryDirectory() as folder:

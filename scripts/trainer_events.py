@@ -58,3 +58,16 @@ def field(event, name):
     if name not in event:
         raise TrainerFailed(f"the event '{event.get('event')}' has no '{name}': build the trainer of this repository")
     return event[name]
+
+
+def measured_trainer(parser, num_runs, of_what):
+    """Adds --trainer and --runs to a benchmark's parser. Returns what was given, and the program to measure."""
+    parser.add_argument("--trainer", help="the program to measure; scripts/trainer where not given")
+    parser.add_argument("--runs", type=int, default=num_runs, help=f"of each {of_what} ({num_runs})")
+    arguments = parser.parse_args()
+    if arguments.runs < 1:
+        parser.error("--runs is at least 1")
+    trainer = Trainer(arguments.trainer)
+    if not trainer.binary.exists():
+        parser.error(f"there is no {trainer.binary}")
+    return arguments, trainer

@@ -80,7 +80,7 @@ __device__ __forceinline__ float exp_below(float value, float level) {
 /// What a pass over a row's logits finds; all of a team's threads hold the same.
 struct RowSummary {
   float shift, sum;  ///< the largest logit and Σ exp(logit − shift); NaN where one is NaN or +∞, or all are −∞
-  int rank;          ///< classes before the target's, as the CPU's rank_of
+  int rank;          ///< classes before the target's, as the CPU's classes_before
   double weighted_sum;  ///< Σ weight · logit, for smoothing
 };
 

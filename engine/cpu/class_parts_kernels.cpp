@@ -9,19 +9,6 @@
 namespace trainer {
 namespace {
 
-/// Classes of a row that come before one of `reached`; those below place `first_behind` come before it where they are
-/// equal.
-TRAINER_SIMD std::int64_t classes_before(const float* logits, float reached, std::int64_t first_behind,
-                                         std::int64_t count) {
-  std::int64_t before = 0;
-#pragma omp simd reduction(+ : before)
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool is_behind = logits[i] < reached || (logits[i] == reached && i >= first_behind);
-    before += is_behind ? 0 : 1;
-  }
-  return before;
-}
-
 TRAINER_SIMD float sum_of(const float* logits, std::int64_t count) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -28,19 +28,6 @@ TRAINER_SIMD double sum_below(const float* values, const float* weights, double 
   return sum;
 }
 
-/// Classes that come before the target's when sorted by falling logit, equal ones by number. NaN comes before all, so
-/// that a row with one never counts as correct.
-TRAINER_SIMD std::int64_t rank_of(const float* logits, std::int64_t target, std::int64_t count) {
-  const float reached = logits[target];
-  std::int64_t rank = 0;
-#pragma omp simd reduction(+ : rank)
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool behind = logits[i] < reached || (logits[i] == reached && i >= target);
-    rank += behind ? 0 : 1;
-  }
-  return rank;
-}
-
 /// gradients[i] = p_i · share − (weights[i] or 1) · smoothing, with softmax p; may be stored over the logits.
 TRAINER_SIMD void softmax_gradients(const float* logits, const float* weights, float* gradients, float shift,
                                     float share, float smoothing, std::int64_t count) {
@@ -133,7 +120,8 @@ void summarize(const CrossEntropy& loss, const float* logits, const Softmax& sof
   if (loss.smoothing > 0)
     value = (1 - loss.smoothing) * value + target.share() * loss.smoothing / static_cast<double>(loss.classes) *
                                                sum_below(logits, loss.weights_or_null(), log_sum, loss.classes);
-  const std::int64_t rank = rank_of(logits, target.greater(), loss.classes);
+  const std::int32_t greater = target.greater();
+  const std::int64_t rank = classes_before(logits, logits[greater], greater, loss.classes);
   part.statistics[loss_sum] += value;
   part.statistics[loss_weight] += loss.mixed ? 1 : loss.weight_of(target.own);
   part.statistics[num_correct] += rank < 1 ? 1 : 0;
