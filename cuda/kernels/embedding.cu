@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(embedding_threads)
                               Table* __restrict__ dtable, bool adds, EmbeddingShape shape, int rows_of_block,
                               std::int64_t num_row_blocks) {
   wait_for_earlier_kernels();
-  const std::int64_t places = shape.places, num = shape.num, dim = shape.dim;
+  const std::int64_t places = shape.places, dim = shape.dim;
   TRAINER_SHARED(float, sums, embedding_sums);
   TRAINER_SHARED(std::int32_t, listed_rows, indices_at_once);
   TRAINER_SHARED(std::int32_t, listed_places, indices_at_once);
@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(embedding_threads)
   const int lane = static_cast<int>(threadIdx.x), group = static_cast<int>(threadIdx.y);
   const int thread = group * columns + lane;
   const std::int64_t first_row = std::int64_t{blockIdx.x} % num_row_blocks * rows_of_block;
-  const std::int64_t last_row = first_row + rows_of_block < num ? first_row + rows_of_block : num;
+  const std::int64_t last_row = first_row + rows_of_block < shape.num ? first_row + rows_of_block : shape.num;
+  const std::int64_t first_index = shape.first + first_row, last_index = shape.first + last_row;
   const std::int64_t column = std::int64_t{blockIdx.x} / num_row_blocks * columns + lane;
   const bool has_column = column < dim;
   // A thread adds to the sums of its column and of every row_groups-th row alone.
@@ -97,9 +98,9 @@ __global__ void __launch_bounds__(embedding_threads)
     int count = 0;
     for (int i = 0; i < indices_of_thread; ++i) {
       const std::int64_t place = base + thread * indices_of_thread + i;
-      const std::int64_t index = place < places ? indices[place] - shape.first : -1;
-      const bool is_own = index >= first_row && index < last_row;
-      rows[i] = is_own ? static_cast<std::int32_t>(index - first_row) : -1;
+      const std::int64_t index = place < places ? indices[place] : -1;
+      const bool is_own = index >= first_index && index < last_index;
+      rows[i] = is_own ? static_cast<std::int32_t>(index - first_index) : -1;
       count += is_own ? 1 : 0;
     }
     const PlaceInList at = place_in_list(count, thread);
