@@ -27,8 +27,7 @@ cuda::CudaOptions cuda_options_of(const Experiment& experiment) {
           .autotune = experiment.device.autotune,
           .deterministic = experiment.device.deterministic,
           .expandable_segments = experiment.memory.expandable_segments,
-          .sums_in_order = experiment.parallel.deterministic,
-          .num_ranks = static_cast<int>(total_ranks(experiment.parallel))};
+          .sums = {.layout = rank_layout(experiment.parallel), .in_order = experiment.parallel.deterministic}};
 }
 
 /// Which of so many GPUs a rank takes where the configuration says nothing: each of those on a machine its own, as far

@@ -35,7 +35,7 @@ namespace {
 /// finds no room for it fails as a fault would.
 constexpr std::int64_t loaded_later_bytes = std::int64_t{64} << 20;
 
-constexpr const char* estimated_nccl = "estimated NCCL buffers";
+constexpr const char *estimated_nccl = "estimated NCCL buffers", *measured_nccl = "NCCL";
 
 FreeAndTotal ask_memory() {
   std::size_t free = 0, total = 0;
@@ -54,13 +54,25 @@ void copy(void* destination, const void* source, std::int64_t num_bytes, cudaMem
                kind == cudaMemcpyHostToDevice ? "copy to the GPU" : "copy from the GPU");
 }
 
-/// Exchanges zeros with those with whom sums in one order will: NCCL connects a pair when it first does.
-void meet_partners(RankLink& ranks, void* zeros, Stream stream) {
+/// Exchanges zeros with those with whom stages, and sums in one order, will: NCCL connects a pair when it first does.
+void meet_partners(RankLink& ranks, const RankSums& sums, void* zeros, Stream stream) {
   constexpr std::int64_t half = sizeof(std::int32_t);
   const std::array sent = {RankTensor{zeros, half}};
   const std::array received = {RankTensor{static_cast<std::byte*>(zeros) + half, half}};
-  for (int bit = 1; ranks.size() > 2 && bit < ranks.size(); bit *= 2)
-    ranks.exchange(ranks.rank() ^ bit, sent, received, DType::u8, stream);
+  const auto meet = [&](std::int64_t other) {
+    ranks.exchange(static_cast<int>(other), sent, received, DType::u8, stream);
+  };
+  const RankGroup shared = sums.layout.data_group();
+  const std::int64_t place = sums.layout.data_place();
+  for (std::int64_t bit = 1; sums.in_order && shared.count > 2 && bit < shared.count; bit *= 2)
+    meet(shared.rank_at(place ^ bit));
+  // Stages 0 and 1, 2 and 3, … and then 1 and 2, …: none waits for one that waits for another.
+  const RankGroup stages = sums.layout.pipeline_group();
+  const std::int64_t stage = sums.layout.stage();
+  for (const std::int64_t first : {0, 1}) {
+    const std::int64_t other = stage % 2 == first ? stage + 1 : stage - 1;
+    if (other >= 0 && other < stages.count) meet(stages.rank_at(other));
+  }
 }
 
 }  // namespace
@@ -78,8 +90,8 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   measure("cuDNN", [&] { library_.start_convolutions(options); });
   measure("kernels", [] { load_kernels(); });
   settle_outside_bytes(at_first.free_bytes);
-  communication_memory_ = estimated_nccl_memory(options.num_ranks, options.sums_in_order);
-  if (communication_memory_.num_bytes > 0) outside_.push_back({estimated_nccl, communication_memory_.num_bytes});
+  nccl_to_come_ = estimated_nccl_memory(options.sums).num_bytes;
+  if (nccl_to_come_ > 0) outside_.push_back({estimated_nccl, nccl_to_come_});
 
   scalars_ = step_scalars_storage();
   num_fed_steps_ = fed_steps_storage();
@@ -93,7 +105,7 @@ CudaDevice::CudaDevice(int index, std::string name, const CudaOptions& options, 
   context_.exchanges = &exchanges_;
   context_.tf32 = options.tf32;
   context_.deterministic = options.deterministic;
-  context_.sums_in_order = options.sums_in_order;
+  context_.sums = options.sums;
 }
 
 CudaDevice::~CudaDevice() {
@@ -130,7 +142,7 @@ WorkspaceModel CudaDevice::workspace_model() const {
           .matmuls = library_.matmul_planner(),
           .attentions = library_.attention_planner(),
           .deterministic = context_.deterministic,
-          .sums_in_order = context_.sums_in_order};
+          .sums_in_order = context_.sums.in_order};
 }
 
 std::int64_t CudaDevice::workspace_bytes(const Op& op) const {
@@ -158,7 +170,7 @@ Kernel& CudaDevice::prepare(const Op& op) {
   const auto known = kernels_.find(op);
   if (known != kernels_.end()) return *known->second;
   std::unique_ptr<Kernel> kernel = make_kernel_of(op, context_);
-  if (is_exchange(op)) kernel = make_exchange(op, std::move(kernel), exchanges_);
+  if (is_exchange(op)) kernel = make_exchange(op, std::move(kernel), context_);
   return *kernels_.emplace(op, std::move(kernel)).first->second;
 }
 
@@ -171,12 +183,13 @@ void CudaDevice::set_communicator(Communicator& communicator) {
   std::string_view(name_).copy(own.name.data(), own.name.size() - 1);
   own.index = index_;
   own.nccl_version = nccl().version();
+  context_.sums.layout.rank = communicator.rank();
   const std::vector<RankGpu> gpus = tell_gpus(communicator, own);
   require_gpus(gpus, ranks_may_share());
   const int sharing = num_sharing(gpus, communicator.rank());
   const int max_ctas = std::max(1, usual_nccl_channels / most_sharing(gpus));
   start_nccl(communicator, max_ctas, sharing);
-  context_.ranks = &*ranks_;
+  context_.links = &*links_;
   if (sharing == 1) return;
   own_share_ = available_bytes() / sharing + changes_->held();
   meet_ranks(communicator);  // before any takes memory, all have looked
@@ -185,36 +198,36 @@ void CudaDevice::set_communicator(Communicator& communicator) {
 /// What NCCL takes is measured between two moments at which none of those who share the GPU does anything else.
 void CudaDevice::start_nccl(Communicator& communicator, int max_ctas, int num_sharing) {
   std::erase_if(outside_, [](const NamedBytes& part) { return part.name == estimated_nccl; });
-  communication_memory_ = {};
+  nccl_to_come_ = 0;
   meet_ranks(communicator);
-  measure("NCCL", [&] {
-    ranks_.emplace(nccl(), communicator,
+  measure(measured_nccl, [&] {
+    links_.emplace(nccl(), communicator, context_.sums.layout,
                    RankLinkOptions{.max_ctas = max_ctas,
                                    .deterministic = context_.deterministic,
                                    .use_device = [index = index_] { use_device(index); }});
     // A sum of zeros, which the device has a place for: what does not work shows here, and what is loaded for it is.
     fill_zero(num_fed_steps_, sizeof(*num_fed_steps_));
-    ranks_->all_reduce(std::array{RankTensor{num_fed_steps_, 1}}, DType::i64, compute_.get());
-    // Those who exchange are connected when they first do.
-    if (context_.sums_in_order) meet_partners(*ranks_, num_fed_steps_, compute_.get());
+    links_->for_each([&](RankLink& link) {
+      link.all_reduce(std::array{RankTensor{num_fed_steps_, 1}}, DType::i64, compute_.get());
+    });
+    meet_partners(links_->all(), context_.sums, num_fed_steps_, compute_.get());
     synchronize();
     meet_ranks(communicator);
   });
   outside_.back().num_bytes /= num_sharing;
-  communication_memory_.num_bytes = outside_.back().num_bytes;
   usage_.ask_used_bytes();  // from which it counts on
 }
 
 template <typename Function>
 void CudaDevice::wait(Function wait_for_device) {
-  if (!ranks_) return wait_for_device();
+  if (!links_) return wait_for_device();
   try {
     wait_for_device();
   } catch (const DeviceError&) {
-    ranks_->check_soon();
+    links_->check_soon();
     throw;
   }
-  ranks_->check();
+  links_->check();
 }
 
 void CudaDevice::drop_updates() {
@@ -232,9 +245,15 @@ std::unique_ptr<MemorySource> CudaDevice::make_memory_source(std::int64_t capaci
 
 std::int64_t CudaDevice::available_bytes() const {
   use_device(index_);
-  const std::int64_t nccl_to_come = ranks_ ? 0 : communication_memory_.num_bytes;
-  const std::int64_t free_bytes = ask_memory().free_bytes - loaded_later_bytes - nccl_to_come;
+  const std::int64_t free_bytes = ask_memory().free_bytes - loaded_later_bytes - nccl_to_come_;
   return std::max<std::int64_t>(0, own_share_ ? std::min(free_bytes, *own_share_ - changes_->held()) : free_bytes);
+}
+
+CommunicationMemory CudaDevice::communication_memory(const RankLayout& ranks) const {
+  if (!links_) return estimated_nccl_memory({.layout = ranks, .in_order = context_.sums.in_order});
+  const auto measured =
+      std::find_if(outside_.begin(), outside_.end(), [](const NamedBytes& part) { return part.name == measured_nccl; });
+  return {measured->num_bytes, {}};
 }
 
 std::int64_t CudaDevice::ask_used_bytes() const {

@@ -13,7 +13,7 @@
 #include "cuda/device/cuda_side_streams.h"
 #include "cuda/device/device_usage.h"
 #include "cuda/device/stream_handles.h"
-#include "cuda/library/rank_link.h"
+#include "cuda/library/group_links.h"
 #include "cuda/model/cuda_options.h"
 #include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
@@ -42,7 +42,7 @@ class CudaDevice final : public Device {
   bool convolution_statistics(const Op& conv2d) const override;
   bool runs_ahead() const override { return true; }
   std::vector<NamedBytes> outside_allocator() const override { return outside_; }
-  CommunicationMemory communication_memory() const override { return communication_memory_; }
+  CommunicationMemory communication_memory(const RankLayout& ranks) const override;
 
   Kernel& prepare(const Op& op) override;
   void drop_updates() override;
@@ -107,7 +107,7 @@ class CudaDevice final : public Device {
   mutable DeviceUsage usage_;
   std::shared_ptr<MemoryChanges> changes_;
   std::vector<NamedBytes> outside_;
-  CommunicationMemory communication_memory_;
+  std::int64_t nccl_to_come_ = 0;          ///< estimated, until it is there
   std::optional<std::int64_t> own_share_;  ///< of what was free, where ranks share this GPU
 
   OwnedStream compute_, copies_;
@@ -127,7 +127,7 @@ class CudaDevice final : public Device {
 
   mutable CudaLibrary library_{changes_};
   CudaContext context_;
-  std::optional<RankLink> ranks_;
+  std::optional<GroupLinks> links_;
   // In device memory.
   StepScalars* scalars_ = nullptr;
   std::int64_t* num_fed_steps_ = nullptr;

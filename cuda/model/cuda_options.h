@@ -1,5 +1,7 @@
 #pragma once
 
+#include "cuda/model/rank_sums.h"
+
 namespace trainer::cuda {
 
 /// What the configuration says of a CUDA device; all of it changes what a program needs or computes.
@@ -8,8 +10,7 @@ struct CudaOptions {
   bool autotune = false;
   bool deterministic = true;
   bool expandable_segments = false;
-  bool sums_in_order = false;  ///< over ranks, so that they are those of any number of them
-  int num_ranks = 1;
+  RankSums sums{};
 };
 
 }  // namespace trainer::cuda

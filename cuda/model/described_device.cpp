@@ -81,10 +81,13 @@ DescribedDevice::DescribedDevice(const GpuProfile& profile, const CudaOptions& o
       planners_(std::move(planners)),
       bounds_(std::move(bounds)),
       outside_allocator_{{"estimated CUDA context", profile.context_bytes},
-                         {"estimated library handles and kernels", profile.library_bytes}},
-      communication_memory_(estimated_nccl_memory(options.num_ranks, options.sums_in_order)) {
-  if (communication_memory_.num_bytes > 0)
-    outside_allocator_.push_back({"estimated NCCL buffers", communication_memory_.num_bytes});
+                         {"estimated library handles and kernels", profile.library_bytes}} {
+  if (const std::int64_t of_nccl = estimated_nccl_memory(options.sums).num_bytes; of_nccl > 0)
+    outside_allocator_.push_back({"estimated NCCL buffers", of_nccl});
+}
+
+CommunicationMemory DescribedDevice::communication_memory(const RankLayout& ranks) const {
+  return estimated_nccl_memory({.layout = ranks, .in_order = options_.sums.in_order});
 }
 
 void DescribedDevice::require_precision_of(const Op& op) const {
@@ -102,7 +105,7 @@ WorkspaceModel DescribedDevice::workspace_model() const {
           .matmuls = planners_.matmuls.get(),
           .attentions = planners_.attentions.get(),
           .deterministic = options_.deterministic,
-          .sums_in_order = options_.sums_in_order};
+          .sums_in_order = options_.sums.in_order};
 }
 
 std::int64_t DescribedDevice::workspace_bytes(const Op& op) const {

@@ -43,7 +43,7 @@ class DescribedDevice final : public DeviceModel {
   LinearFusions linear_fusions() const override { return cuda_linear_fusions(options_.tf32); }
   bool convolution_statistics(const Op& conv2d) const override;
   std::vector<NamedBytes> outside_allocator() const override { return outside_allocator_; }
-  CommunicationMemory communication_memory() const override { return communication_memory_; }
+  CommunicationMemory communication_memory(const RankLayout& ranks) const override;
 
  private:
   void require_precision_of(const Op& op) const;
@@ -57,7 +57,6 @@ class DescribedDevice final : public DeviceModel {
   mutable bool has_convolution_ = false, has_product_ = false;  ///< among the ops asked about
   mutable std::int64_t largest_attention_limit_ = -1;           ///< of what cuDNN could serve of them; -1: nothing
   std::vector<NamedBytes> outside_allocator_;
-  CommunicationMemory communication_memory_;
 };
 
 /// The device of `profile`. cuDNN tells the scratch of its convolutions and attention, as it would on the GPU, where

@@ -9,7 +9,7 @@ namespace trainer::cuda {
 std::unique_ptr<Kernel> make_all_reduce_kernel(const Op& op, CudaContext& context) {
   const RankGroup ranks = attributes_of<AllReduceAttributes>(op).ranks;
   if (ranks.count == 1) return make_kernel([](const OperandAddresses&) {});  // the sum is what it has
-  if (sums_as_tree(op, context.sums_in_order)) return make_tree_sum_kernel(op, context);
+  if (sums_as_tree(op, context.sums.in_order)) return make_tree_sum_kernel(op, context);
   std::vector<RankTensor> tensors;
   for (const TensorType& type : op.inputs) tensors.push_back({nullptr, type.num_elements()});
   return make_kernel([tensors = std::move(tensors), type = op.inputs[0].dtype, ranks,

@@ -24,8 +24,14 @@ std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel& m
 }  // namespace
 
 bool sums_as_tree(const Op& op, bool sums_in_order) {
-  if (!sums_in_order || op.inputs[0].dtype == DType::i64) return false;
-  return ranks_of(op).count > 2;
+  if (op.kind == OpKind::all_reduce && attributes_of<AllReduceAttributes>(op).is_pair) return true;
+  return sums_in_order && ranks_of(op).count > 2 && op.inputs[0].dtype != DType::i64;
+}
+
+RankGroup ranks_of_link(const Op& exchange, const RankSums& sums) {
+  const bool is_sum = exchange.kind == OpKind::all_reduce || exchange.kind == OpKind::reduce_scatter;
+  const bool goes_to_one = exchange.kind == OpKind::send || exchange.kind == OpKind::receive;
+  return goes_to_one || (is_sum && sums_as_tree(exchange, sums.in_order)) ? sums.layout.all() : ranks_of(exchange);
 }
 
 TreeSumScratch tree_sum_scratch(const Op& op) {

@@ -8,11 +8,12 @@
 
 #include "cuda/launch/stream.h"
 #include "cuda/library/library.h"
+#include "cuda/model/rank_sums.h"
 #include "engine/device/device.h"
 
 namespace trainer::cuda {
 
-class RankLink;
+class GroupLinks;
 class SlotCopies;
 class StartedExchanges;
 
@@ -23,10 +24,10 @@ struct CudaContext {
   Library* library = nullptr;
   SlotCopies* slots = nullptr;
   StartedExchanges* exchanges = nullptr;
-  RankLink* ranks = nullptr;  ///< null: there is one
+  GroupLinks* links = nullptr;  ///< null: there is one rank
   bool tf32 = false;
   bool deterministic = true;
-  bool sums_in_order = false;          ///< of more than two ranks: Note [Sums in one order] in tree_sum.h
+  RankSums sums{};
   std::int64_t matrix_alignment = 16;  ///< of the operands of linear ops, which may begin within a tensor
 };
 
@@ -46,7 +47,7 @@ struct WorkspaceModel {
   std::int64_t matrix_alignment = 16;      ///< as in CudaContext
   AttentionPlanner* attentions = nullptr;  ///< null: own kernels serve
   bool deterministic = true;
-  bool sums_in_order = false;  ///< as in CudaContext
+  bool sums_in_order = false;  ///< RankSums::in_order
 };
 
 /// The scratch of some kinds of ops: of those that OpDefinition::takes_scratch, and no others. Stands beside its

@@ -107,7 +107,7 @@ std::unique_ptr<Kernel> make_reduce_scatter_kernel(const Op& op, CudaContext& co
   const std::span<const TensorType> wholes =
       std::span(op.inputs).first(static_cast<std::size_t>(attributes.num_tensors));
   if (attributes.ranks.count == 1) return make_copies(wholes, true, context);
-  if (sums_as_tree(op, context.sums_in_order)) return make_tree_sum_kernel(op, context);
+  if (sums_as_tree(op, context.sums.in_order)) return make_tree_sum_kernel(op, context);
   return make_kernel(
       [tensors = SharedTensors(wholes, attributes), attributes, &context](const OperandAddresses& addresses) mutable {
         const std::span<void* const> all = addresses.inputs;

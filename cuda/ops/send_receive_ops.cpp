@@ -1,20 +1,10 @@
 #include <array>
 
 #include "cuda/kernels/fill_zero.h"
-#include "cuda/library/rank_link.h"
 #include "cuda/ops/kernels.h"
+#include "cuda/ops/link_of.h"
 
 namespace trainer::cuda {
-
-namespace {
-
-/// Among all ranks: two of them need no group of their own.
-RankLink& link_to_peer(const CudaContext& context) {
-  require_internal(context.ranks != nullptr, "ranks reach one another");
-  return *context.ranks;
-}
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_send_kernel(const Op& op, CudaContext& context) {
   const auto& attributes = attributes_of<PeerAttributes>(op);
@@ -22,7 +12,7 @@ std::unique_ptr<Kernel> make_send_kernel(const Op& op, CudaContext& context) {
   return make_kernel([peer = static_cast<int>(attributes.peer()), num_bytes = op.inputs[0].num_bytes(),
                       &context](const OperandAddresses& addresses) {
     const RankTensor sent{addresses.inputs[0], num_bytes};
-    link_to_peer(context).exchange(peer, {&sent, 1}, {}, DType::u8, context.stream);
+    link_to_all(context).exchange(peer, {&sent, 1}, {}, DType::u8, context.stream);
   });
 }
 
@@ -39,7 +29,7 @@ std::unique_ptr<Kernel> make_receive_kernel(const Op& op, CudaContext& context) 
   return make_kernel(
       [peer = static_cast<int>(attributes.peer()), num_bytes, &context](const OperandAddresses& addresses) {
         const RankTensor received{addresses.outputs[0], num_bytes};
-        link_to_peer(context).exchange(peer, {}, {&received, 1}, DType::u8, context.stream);
+        link_to_all(context).exchange(peer, {}, {&received, 1}, DType::u8, context.stream);
       });
 }
 

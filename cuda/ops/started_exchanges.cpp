@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "cuda/ops/kernels.h"
+#include "cuda/ops/tree_sum.h"
 
 namespace trainer::cuda {
 
-void StartedExchanges::start(const OperandAddresses& operands, const std::function<void()>& queue) {
+void StartedExchanges::start(const RankGroup& ranks, const OperandAddresses& operands,
+                             const std::function<void()>& queue) {
   streams_.record(ready_, StreamKind::kernels);
   streams_.wait(StreamKind::ranks, ready_);
   {
@@ -18,6 +20,7 @@ void StartedExchanges::start(const OperandAddresses& operands, const std::functi
   if (unused_.empty()) unused_.push_back(streams_.make_event());
   Started& started = started_.emplace_back();
   started.end = unused_.back();
+  started.ranks = ranks;
   unused_.pop_back();
   for (const auto& list : {operands.inputs, operands.outputs})
     started.operands.insert(started.operands.end(), list.begin(), list.end());
@@ -35,7 +38,11 @@ void StartedExchanges::finish(std::span<void* const> operands) {
   wait_for(count);
 }
 
-void StartedExchanges::finish_all() { wait_for(started_.size()); }
+void StartedExchanges::finish(const RankGroup& ranks) {
+  std::size_t count = started_.size();
+  while (count > 0 && started_[count - 1].ranks != ranks) --count;
+  wait_for(count);
+}
 
 void StartedExchanges::wait_for(std::size_t count) {
   if (count == 0) return;
@@ -44,13 +51,15 @@ void StartedExchanges::wait_for(std::size_t count) {
   started_.erase(started_.begin(), started_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-std::unique_ptr<Kernel> make_exchange(const Op& op, std::unique_ptr<Kernel> exchange, StartedExchanges& started) {
+std::unique_ptr<Kernel> make_exchange(const Op& op, std::unique_ptr<Kernel> exchange, CudaContext& context) {
+  StartedExchanges& started = *context.exchanges;
+  const RankGroup ranks = ranks_of_link(op, context.sums);
   if (is_started(op))
-    return make_kernel([&started, exchange = std::move(exchange)](const OperandAddresses& addresses) {
-      started.start(addresses, [&] { exchange->run(addresses); });
+    return make_kernel([&started, ranks, exchange = std::move(exchange)](const OperandAddresses& addresses) {
+      started.start(ranks, addresses, [&] { exchange->run(addresses); });
     });
-  return make_kernel([&started, exchange = std::move(exchange)](const OperandAddresses& addresses) {
-    started.finish_all();
+  return make_kernel([&started, ranks, exchange = std::move(exchange)](const OperandAddresses& addresses) {
+    started.finish(ranks);
     exchange->run(addresses);
   });
 }

@@ -19,10 +19,14 @@ namespace trainer::cuda {
 // 2 · (n − 1) / n of the bytes, as with NCCL's own sums, and meets log2(n) others.
 //
 // Lists of tensors are cut into stretches, whose sums lie in scratch: a tensor is read before its sum is written. Sums
-// of two ranks have one order, and those of whole numbers any: these remain NCCL's.
+// of two ranks have one order, and those of whole numbers any: these remain NCCL's. But two that are no group of NCCL's
+// (Note [Groups of ranks] in cuda/model/rank_sums.h) add up here, in one round, in whatever order the others do.
 
-/// Whether a sum over ranks is made so; `sums_in_order`: as in CudaContext.
+/// Whether a sum over ranks is made so; `sums_in_order`: RankSums::in_order.
 bool sums_as_tree(const Op& op, bool sums_in_order);
+
+/// The ranks of the communicator that an exchange goes through: those whom it is among, or all.
+RankGroup ranks_of_link(const Op& exchange, const RankSums& sums);
 
 /// Of one stretch: the sums, and behind them what is received to be added to them.
 struct TreeSumScratch {

@@ -112,21 +112,24 @@ class TreeSumKernel final : public Kernel {
         stretches_(gathers_ ? stretches_of_all_reduce(op, num_ranks_)
                             : stretches_of_reduce_scatter(op, attributes_of<RankPartsAttributes>(op))),
         places_(places_of_sums(op)) {
-    require_internal(type_ == DType::f32 || type_ == DType::f64, "sums in one order are not rounded on their way");
+    require_internal(type_ == DType::f32 || type_ == DType::f64 || num_ranks_ == 2,
+                     "sums in one order are not rounded on their way");
     require_internal(std::has_single_bit(static_cast<std::uint64_t>(num_ranks_)), "ranks add up in pairs");
   }
 
   void run(const OperandAddresses& addresses) override {
-    RankLink& ranks = link_of(context_, group_);
+    RankLink& ranks = link_to_all(context_);
+    const auto place = static_cast<int>((ranks.rank() - group_.first) / group_.stride);
     for (const Stretch& stretch : stretches_) {
-      sum(ranks, stretch, addresses);
-      if (gathers_) gather(ranks, stretch, addresses);
+      sum(ranks, place, stretch, addresses);
+      if (gathers_) gather(ranks, place, stretch, addresses);
     }
   }
 
  private:
   int num_rounds() const { return std::countr_zero(static_cast<std::uint64_t>(num_ranks_)); }
   std::int64_t num_kept(int round) const { return num_ranks_ >> (round + 1); }
+  // Ranks by their places in the group.
   static int partner_of(int rank, int round) { return rank ^ (1 << round); }
 
   /// For whom the index-th is of what `rank` has: what it keeps in a round are the first of those that it had.
@@ -160,15 +163,15 @@ class TreeSumKernel final : public Kernel {
     else
       add(type_, false, a, b, y, count, context_.stream);
   }
-  void exchange(RankLink& ranks, int round) {
+  void exchange(RankLink& ranks, int own, int round) {
     if (!sends_.empty() || !receives_.empty())
-      ranks.exchange(partner_of(ranks.rank(), round), sends_, receives_, type_, context_.stream);
+      ranks.exchange(static_cast<int>(group_.rank_at(partner_of(own, round))), sends_, receives_, type_,
+                     context_.stream);
     sends_.clear();
     receives_.clear();
   }
 
-  void sum(RankLink& ranks, const Stretch& stretch, const OperandAddresses& addresses) {
-    const int own = ranks.rank();
+  void sum(RankLink& ranks, int own, const Stretch& stretch, const OperandAddresses& addresses) {
     std::byte* const sums = static_cast<std::byte*>(addresses.workspace);
     std::byte* const received = sums + sum_bytes_;
     std::int64_t place = 0;
@@ -180,9 +183,11 @@ class TreeSumKernel final : public Kernel {
         place += piece.count;
       }
     }
-    exchange(ranks, 0);
+    exchange(ranks, own, 0);
+    // Of two ranks what was received is all that is added.
+    const bool is_last = num_rounds() == 1;
     place = 0;
-    for (std::int64_t index = 0; index < num_kept(0); ++index)
+    for (std::int64_t index = 0; index < num_kept(0) && !is_last; ++index)
       for (const ListPiece& piece : pieces_for(stretch, own, index)) {
         add_up(at(addresses, piece), at(sums, place), at(sums, place), piece.count);
         place += piece.count;
@@ -192,20 +197,19 @@ class TreeSumKernel final : public Kernel {
       const std::int64_t given = elements_for(stretch, own, num_kept(round), num_kept(round - 1));
       if (given > 0) sends_.push_back({at(sums, kept), given});
       if (kept > 0) receives_.push_back({received, kept});
-      exchange(ranks, round);
+      exchange(ranks, own, round);
       if (kept > 0 && round + 1 < num_rounds()) add_up(sums, received, sums, kept);
     }
     place = 0;
     for (const ListPiece& piece : pieces_for(stretch, own, 0)) {
       std::byte* const sum = adds_ ? at(sums, place) : sum_at(addresses, piece);
-      add_up(at(sums, place), at(received, place), sum, piece.count);
+      add_up(is_last ? at(addresses, piece) : at(sums, place), at(is_last ? sums : received, place), sum, piece.count);
       if (adds_) add_up(sum_at(addresses, piece), sum, sum_at(addresses, piece), piece.count);
       place += piece.count;
     }
   }
 
-  void gather(RankLink& ranks, const Stretch& stretch, const OperandAddresses& addresses) {
-    const int own = ranks.rank();
+  void gather(RankLink& ranks, int own, const Stretch& stretch, const OperandAddresses& addresses) {
     for (int round = num_rounds(); round-- > 0;) {
       for (std::int64_t index = 0; index < num_kept(round); ++index) {
         for (const ListPiece& piece : pieces_for(stretch, own, index))
@@ -213,7 +217,7 @@ class TreeSumKernel final : public Kernel {
         for (const ListPiece& piece : pieces_for(stretch, partner_of(own, round), index))
           receives_.push_back({at(addresses, piece), piece.count});
       }
-      exchange(ranks, round);
+      exchange(ranks, own, round);
     }
   }
 

@@ -13,6 +13,7 @@
 #include "engine/device/step_scalars.h"
 #include "engine/memory/memory_source.h"
 #include "engine/ops/op.h"
+#include "engine/rank_layout.h"
 
 namespace trainer {
 
@@ -60,8 +61,8 @@ class DeviceModel {
   /// What this process holds of the device besides the allocator's segments (a context, handles, modules), measured
   /// when the device was made, or estimated for a described one. The sum is what `used` shows before the first segment.
   virtual std::vector<NamedBytes> outside_allocator() const = 0;
-  /// Of that, what carries tensors between ranks, where it has memory of the device.
-  virtual CommunicationMemory communication_memory() const { return {}; }
+  /// What carries tensors between ranks of a layout, where it has memory of the device: estimated until they have met.
+  virtual CommunicationMemory communication_memory([[maybe_unused]] const RankLayout& ranks) const { return {}; }
 };
 
 /// Addresses of one call, in the order of the op's operands.

@@ -195,7 +195,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     findings.data_supply->steps_use_threads = device.kind() == "cpu";
   }
   findings.plan = plan_memory(compiled, capacity);
-  if (const CommunicationMemory nccl = device.communication_memory(); !nccl.formula.empty())
+  if (const CommunicationMemory nccl = device.communication_memory(rank_layout(asked.parallel)); !nccl.formula.empty())
     findings.notes.push_back(
         fmt::format("What NCCL holds of each GPU beside the allocator is an estimate, {}: {}. A run measures it.",
                     format_bytes(nccl.num_bytes), nccl.formula));

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/bytes.h"
 #include "engine/config/override_text.h"
 #include "engine/errors.h"
 #include "engine/findings/fit_search.h"
@@ -66,6 +67,16 @@ class FitOverLayouts {
 
  private:
   std::int64_t capacity() const { return target_.capacity.num_bytes; }
+  /// Beside what carries tensors between ranks of such a layout.
+  std::int64_t capacity_of(const Layout& layout) const {
+    const auto num_bytes = [&](const ParallelConfig& parallel) {
+      return target_.device->communication_memory(rank_layout(parallel)).num_bytes;
+    };
+    const std::int64_t free_bytes = target_.available_bytes + num_bytes(of_all_gpus().parallel) -
+                                    num_bytes(with_layout(as_is_.loaded, layout).parallel);
+    const bool is_all_that_is_free = capacity() == target_.available_bytes;
+    return std::max<std::int64_t>(0, is_all_that_is_free ? free_bytes : std::min(capacity(), free_bytes));
+  }
 
   /// As all layouts are alike to the device.
   Experiment of_all_gpus() const {
@@ -97,7 +108,8 @@ class FitOverLayouts {
     const LayoutSpace space{.num_ranks = request_.nodes->num_gpus, .most_tensor = request_.nodes->gpus_per_node()};
     Experiment experiment = of_all_gpus();
     LayoutFindings found = find_layouts(
-        planner_, experiment, as_is_.data, capacity(), space, [this](const Layout& layout) { return load(layout); },
+        planner_, experiment, as_is_.data, [this](const Layout& layout) { return capacity_of(layout); }, space,
+        [this](const Layout& layout) { return load(layout); },
         {.most_work = most_work_of_layouts, .most_work_for_best = 10 * most_work_of_layouts});
     findings_.layouts = {.gpus = *request_.nodes,
                          .num_layouts = found.num_layouts,
@@ -112,6 +124,7 @@ class FitOverLayouts {
                               : "The search was ended, since planning takes long: a faster layout may be left out.");
     if (found.found.empty()) return;
     note_parts();
+    note_capacities(found);
     const FoundLayout& fastest = found.found.front();
     if (findings_.effective_batch == 0) note_batch_of(fastest);
     if (base_seconds_ == 0) base_seconds_ = fastest.verdict.time.seconds;
@@ -137,7 +150,7 @@ class FitOverLayouts {
   /// What others than the layout's keys make of the fastest, where it is planned quickly.
   void add_techniques(const FoundLayout& fastest) {
     const std::int64_t before = planner_.work();
-    planner_.plan_what_fits(fastest.experiment, as_is_.data, capacity());
+    planner_.plan_what_fits(fastest.experiment, as_is_.data, capacity_of(fastest.layout));
     const std::int64_t work = (planner_.work() - before) * num_planned_of_techniques;
     // Under a capacity that asks for recomputation, searches for what to compute again come to that.
     if (fastest.recomputes || work > most_work_of_techniques) {
@@ -147,7 +160,7 @@ class FitOverLayouts {
       return;
     }
     const std::vector<Change> choices =
-        find_choices(planner_, fastest.experiment, as_is_.data, capacity(), choice_options(request_));
+        find_choices(planner_, fastest.experiment, as_is_.data, capacity_of(fastest.layout), choice_options(request_));
     std::vector<Change> sorted = choices;
     std::stable_sort(sorted.begin(), sorted.end(), is_advised_before);
     for (Change& choice : best_few(sorted)) {
@@ -156,7 +169,7 @@ class FitOverLayouts {
       TechniqueDifference difference = find_technique_difference(plain, choice.experiment, as_is_.data);
       choice.set = std::move(difference.set);
       choice.parts = std::move(difference.parts);
-      const Verdict verdict = planner_.plan(choice.experiment, as_is_.data, capacity());
+      const Verdict verdict = planner_.plan(choice.experiment, as_is_.data, capacity_of(fastest.layout));
       if (verdict.fits) add(std::move(choice), verdict);
     }
   }
@@ -174,7 +187,7 @@ class FitOverLayouts {
     set.insert(set.end(), std::make_move_iterator(choice.set.begin()), std::make_move_iterator(choice.set.end()));
     choice.set = std::move(set);
     choice.peak_reserved = verdict.peak_reserved;
-    choice.capacity = capacity();
+    choice.capacity = capacity_of(layout);
     choice.step_seconds = verdict.time.seconds;
     choice.samples_per_second = static_cast<double>(verdict.samples_per_step) / verdict.time.seconds;
     choice.relative_step_time = verdict.time.seconds / base_seconds_;
@@ -192,6 +205,16 @@ class FitOverLayouts {
               "batch, and --keep same-result is asked for."
             : "What is found of a part of a batch, as batch norms do, is another part with other layouts, so they "
               "have another result.");
+  }
+
+  void note_capacities(const LayoutFindings& found) {
+    std::int64_t least = capacity();
+    for (const FoundLayout& each : found.found) least = std::min(least, capacity_of(each.layout));
+    if (least < capacity())
+      findings_.notes.push_back(fmt::format(
+          "Ranks that share more than batches hold more of NCCL's buffers: with some of these layouts {} are "
+          "left, which is counted.",
+          format_bytes(least)));
   }
 
   /// The most common reasons.

@@ -69,8 +69,8 @@ PlanTarget described_gpu(const DeviceSource& devices, const Experiment& experime
   }
   PlanTarget target;
   target.device = devices.describe(profile, experiment);
-  const std::int64_t free_bytes =
-      std::max<std::int64_t>(0, profile.free_bytes() - target.device->communication_memory().num_bytes);
+  const std::int64_t free_bytes = std::max<std::int64_t>(
+      0, profile.free_bytes() - target.device->communication_memory(rank_layout(experiment.parallel)).num_bytes);
   target.available_bytes = free_bytes;
   target.profile = profile.path;
   target.rates = profile_rates(profile, config.tf32);

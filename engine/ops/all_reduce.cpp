@@ -33,6 +33,12 @@ Op all_reduce_op(std::span<const TensorType> tensors, const RankGroup& ranks) {
   return {OpKind::all_reduce, AllReduceAttributes{ranks}, {tensors.begin(), tensors.end()}, {}};
 }
 
+Op pair_sum_op(std::span<const TensorType> tensors, std::int64_t first, std::int64_t second) {
+  Op op = all_reduce_op(tensors, {2, first, second - first});
+  op.attributes = AllReduceAttributes{.ranks = attributes_of<AllReduceAttributes>(op).ranks, .is_pair = true};
+  return op;
+}
+
 namespace {
 
 /// Of the slice that each rank adds up.

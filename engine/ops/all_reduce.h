@@ -21,7 +21,8 @@ struct Op;
 
 struct AllReduceAttributes {
   RankGroup ranks{};
-  bool starts = false;  ///< Note [Started exchanges] in finish_exchange.h
+  bool starts = false;   ///< Note [Started exchanges] in finish_exchange.h
+  bool is_pair = false;  ///< two ranks that are no group of a layout
   friend bool operator==(const AllReduceAttributes&, const AllReduceAttributes&) = default;
 };
 
@@ -34,5 +35,7 @@ std::int64_t all_reduce_slice(const Op& op);
 
 /// inputs: tensors of one of f32, f16, bf16, f64 and i64 [modified: become the sums over all of `ranks`]; no outputs.
 Op all_reduce_op(std::span<const TensorType> tensors, const RankGroup& ranks);
+/// The same of two stages of a pipeline, which use one weight.
+Op pair_sum_op(std::span<const TensorType> tensors, std::int64_t first, std::int64_t second);
 
 }  // namespace trainer

@@ -41,7 +41,11 @@ class StepClock {
       return wait_for(count);
     }
     const double seconds = exchange_seconds(exchange_of(call.op), rates_.links).value_or(0);
-    if (!is_started(call.op)) return wait_for(started_.size()) + seconds;
+    if (!is_started(call.op)) {
+      std::size_t count = started_.size();
+      while (count > 0 && ranks_of(started_[count - 1].call->op) != ranks_of(call.op)) --count;
+      return wait_for(count) + seconds;
+    }
     last_end_ = std::max(now_, last_end_) + seconds;
     started_.push_back({&call, last_end_});
     return 0;

@@ -122,21 +122,6 @@ class Stages {
                          [&](ValueId input) { return root_of(forward, input) == root_of(forward, field); });
     });
   }
-  /// Ranks of GPUs reach each other in one group: throws ConfigError where some of them would add up by themselves.
-  void require_one_group() const {
-    if (ranks_.num_tensor > 1 && ranks_.num_ranks() > ranks_.num_tensor)
-      throw ConfigError(
-          "on GPUs ranks that share layers do not share batches or stages yet: set parallel.data: 1 and "
-          "parallel.pipeline: 1");
-    if (ranks_.num_stages == 1) return;
-    if (ranks_.num_data > 1)
-      throw ConfigError("on GPUs ranks of several pipelines do not share a batch yet: set parallel.data: 1");
-    const bool is_tied = std::any_of(parameter_stages_.begin(), parameter_stages_.end(),
-                                     [](const std::vector<std::int32_t>& stages) { return stages.size() > 1; });
-    if (is_tied && num_stages() > 2)
-      throw ConfigError(
-          "on GPUs weights that two stages share are not added up yet where there are more: set parallel.pipeline: 2");
-  }
   /// Leaves this rank's stage in a forward pass.
   void keep_own(Graph& forward) const {
     if (is_on_) keep_stage(forward, cut_, stage_messages(forward, cut_, num_stages()), ranks_);
@@ -303,7 +288,6 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
   const Stages stages(experiment, data, schedule);
   program.parameter_stages = stages.parameter_stages();
-  if (device.kind() == "cuda") stages.require_one_group();
   /// A micro-batch of so many samples, after all passes.
   const auto training_graph = [&](std::int64_t batch_size) {
     Graph graph = make_forward_graph(experiment, data, batch_size, GraphMode::training);

@@ -244,8 +244,8 @@ void append_sums_of_stages(Program& program, Scheduler& scheduler, Routine& rout
                        second = program.ranks.rank_of_stage(program.parameter_stages[p].back());
     const BufferId gradient = scheduler.gradients_at(0).kept(scheduler.shares_gradients())[p];
     if (gradient < 0) continue;
-    scheduler.append_call(routine, all_reduce_op({&program.buffers[gradient].type, 1}, {2, first, second - first}),
-                          {gradient}, {}, program.parameters[p].layer, Phase::update);
+    scheduler.append_call(routine, pair_sum_op({&program.buffers[gradient].type, 1}, first, second), {gradient}, {},
+                          program.parameters[p].layer, Phase::update);
   }
 }
 

@@ -93,7 +93,10 @@ void StepDriver::queue_passes(bool batch_follows) {
   const auto takes_batch = [](const QueuedRoutines& group) { return group.takes_batch; };
   const auto num_behind = std::find_if(groups_.rbegin(), groups_.rend(), takes_batch) - groups_.rbegin();
   const std::size_t num_taking = groups_.size() - static_cast<std::size_t>(num_behind);
-  if (num_taking == 0) read_rest_of_step();
+  if (num_taking == 0) {
+    staged_batch_ = nullptr;
+    read_rest_of_step();
+  }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const QueuedRoutines& group = groups_[i];
     const HostBatch* const batch = group.takes_batch ? &staged_or_next(group) : nullptr;
@@ -169,7 +172,9 @@ void StepDriver::stage_next(std::size_t group, bool batch_follows) {
     return executor_.stage(*routines_[groups_[next].first], *staged_batch_);
   }
   staged_batch_ = &next_batch();
-  executor_.stage(taking_routine(program_, staged_batch_->num_samples), *staged_batch_);
+  // Of a rank without samples no stage of a pipeline takes it.
+  const bool is_taken = !program_.pipeline || staged_batch_->num_samples > 0;
+  if (is_taken) executor_.stage(taking_routine(program_, staged_batch_->num_samples), *staged_batch_);
 }
 
 /// Reads what a pipeline does not take: batches without samples.

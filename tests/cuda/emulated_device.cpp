@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cuda/kernels/begin_pass.h"
+#include "cuda/library/group_links.h"
 #include "cuda/library/rank_gpus.h"
-#include "cuda/library/rank_link.h"
 #include "cuda/model/bounded_planner.h"
 #include "cuda/ops/branches.h"
 #include "cuda/ops/kernels.h"
@@ -166,10 +166,10 @@ class QueuedRecording final : public Recording {
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(bool tf32, CopyTiming timing, bool relu_hides_nan, std::optional<LibraryAttention> attention,
-                 bool deterministic, SumsOverRanks sums = SumsOverRanks::in_any_order)
+                 bool deterministic, const RankSums& sums = {})
       : library_(relu_hides_nan, attention), queues_(timing) {
     context_.deterministic = deterministic;
-    context_.sums_in_order = sums == SumsOverRanks::in_one_order;
+    context_.sums = sums;
     context_.scalars = &scalars_;
     context_.library = &library_;
     context_.slots = &slots_;
@@ -198,7 +198,7 @@ class EmulatedDevice final : public Device {
     const bool queues_itself =
         op.kind == OpKind::offload || op.kind == OpKind::fetch || op.kind == OpKind::finish_exchange;
     if (is_exchange(op))
-      kernel = make_exchange(op, std::make_unique<UnrecordedKernel>(std::move(kernel), queue_), exchanges_);
+      kernel = make_exchange(op, std::make_unique<UnrecordedKernel>(std::move(kernel), queue_), context_);
     else if (!queues_itself)
       kernel = std::make_unique<QueuedKernel>(std::move(kernel), queue_);
     return *kernels_.emplace(op, std::move(kernel)).first->second;
@@ -210,8 +210,11 @@ class EmulatedDevice final : public Device {
     own.uuid[0] = static_cast<char>(communicator.rank());
     own.nccl_version = nccl().version();
     require_gpus(tell_gpus(communicator, own), false);
-    ranks_.emplace(nccl(), communicator, RankLinkOptions{.max_ctas = 1});
-    context_.ranks = &*ranks_;
+    RankLayout& layout = context_.sums.layout;
+    if (layout.num_ranks() == 1) layout.num_data = communicator.size();
+    layout.rank = communicator.rank();
+    links_.emplace(nccl(), communicator, layout, RankLinkOptions{.max_ctas = 1});
+    context_.links = &*links_;
   }
   void drop_updates() override {
     std::erase_if(kernels_, [](const auto& known) { return definition_of(known.first.kind).role == Role::update; });
@@ -288,14 +291,14 @@ class EmulatedDevice final : public Device {
             .tf32 = context_.tf32,
             .attentions = library_.attention_planner(),
             .deterministic = context_.deterministic,
-            .sums_in_order = context_.sums_in_order};
+            .sums_in_order = context_.sums.in_order};
   }
 
   mutable HostLibrary library_;
   StepScalars scalars_;  // the device's own
   std::int64_t num_fed_steps_ = 0;
   CudaContext context_;
-  std::optional<RankLink> ranks_;
+  std::optional<GroupLinks> links_;
   DeferredQueues queues_;
   Queue queue_{queues_};
   HostSlots slot_memory_{[](std::int64_t num_bytes) { return std::make_unique<AlignedMemory>(num_bytes); }};
@@ -315,8 +318,8 @@ std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool de
   return std::make_unique<EmulatedDevice>(false, CopyTiming::late, false, attention, deterministic);
 }
 
-std::unique_ptr<Device> make_emulated_device(SumsOverRanks sums) {
-  return std::make_unique<EmulatedDevice>(false, CopyTiming::late, false, std::nullopt, true, sums);
+std::unique_ptr<Device> make_emulated_device(const RankSums& sums, CopyTiming timing) {
+  return std::make_unique<EmulatedDevice>(false, timing, false, std::nullopt, true, sums);
 }
 
 }  // namespace trainer::cuda

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cuda/model/rank_sums.h"
 #include "engine/device/device.h"
 #include "tests/cuda/deferred_queues.h"
 
@@ -24,8 +25,7 @@ enum class LibraryAttention : std::uint8_t {
 };
 std::unique_ptr<Device> make_emulated_device(LibraryAttention attention, bool deterministic);
 
-/// Note [Sums in one order] in cuda/ops/tree_sum.h.
-enum class SumsOverRanks : std::uint8_t { in_any_order, in_one_order };
-std::unique_ptr<Device> make_emulated_device(SumsOverRanks sums);
+/// Of one of several ranks.
+std::unique_ptr<Device> make_emulated_device(const RankSums& sums, CopyTiming timing = CopyTiming::late);
 
 }  // namespace trainer::cuda

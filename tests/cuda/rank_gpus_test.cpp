@@ -70,23 +70,36 @@ TEST_CASE("more ranks than GPUs are refused, but where NCCL lets them share and 
 }
 
 TEST_CASE("what NCCL's buffers take is estimated by its own variables, and is a part of a described GPU") {
-  CHECK(estimated_nccl_memory(1).num_bytes == 0);
+  const auto of_data = [](std::int64_t num_ranks, bool in_order = false) {
+    return estimated_nccl_memory({.layout = {.num_data = num_ranks}, .in_order = in_order});
+  };
+  CHECK(of_data(1).num_bytes == 0);
   constexpr std::int64_t of_channel = (std::int64_t{4} << 20) + 524'288 + 4'915'200;
-  CHECK(estimated_nccl_memory(2).num_bytes == 16 * of_channel);
-  CHECK(estimated_nccl_memory(8).num_bytes == 2 * 16 * of_channel);
-  CHECK(estimated_nccl_memory(2).formula ==
+  CHECK(of_data(2).num_bytes == 16 * of_channel);
+  CHECK(of_data(8).num_bytes == 2 * 16 * of_channel);
+  CHECK(of_data(2).formula ==
         "16 channels (NCCL_MAX_CTAS), each with buffers of 4.00 MiB (NCCL_BUFFSIZE) and 5.19 MiB for its neighbour in "
         "its ring");
   // Two ranks add up in any case as they would in order; of eight each exchanges with three.
-  CHECK(estimated_nccl_memory(2, true).num_bytes == estimated_nccl_memory(2).num_bytes);
-  CHECK(estimated_nccl_memory(8, true).num_bytes == 5 * 16 * of_channel);
-  CHECK_THAT(estimated_nccl_memory(8, true).formula,
-             Contains("for both neighbours in its ring and 3 ranks to exchange with"));
+  CHECK(of_data(2, true).num_bytes == of_data(2).num_bytes);
+  CHECK(of_data(8, true).num_bytes == 5 * 16 * of_channel);
+  CHECK_THAT(of_data(8, true).formula, Contains("for both neighbours in its ring and 3 ranks to exchange with"));
+  // A pipeline of two: a ring, and the other once more to exchange with.
+  CHECK(estimated_nccl_memory({.layout = {.num_stages = 2}}).num_bytes == 2 * 16 * of_channel);
+  // All 16 (of two neighbours, and two to exchange with), 2 that share a batch, 2 that share a layer; by one channel
+  // the 8 that have samples between them and the 4 of a pipeline, two neighbours each.
+  const CommunicationMemory of_all =
+      estimated_nccl_memory({.layout = {.num_data = 2, .num_stages = 4, .num_tensor = 2}});
+  CHECK(of_all.num_bytes == (6 * 16 + 2 * 2) * of_channel);
+  CHECK_THAT(of_all.formula, Contains("in 3 of 5 groups of ranks and one in each other") &&
+                                 Contains("both neighbours in its ring and 2 ranks to exchange with"));
+  // Ranks that share layers and batches add up a few numbers among all.
+  CHECK(estimated_nccl_memory({.layout = {.num_data = 2, .num_tensor = 2}}).num_bytes == (2 * 16 + 2) * of_channel);
   ::setenv("NCCL_MAX_CTAS", "4", 1);
   ::setenv("NCCL_BUFFSIZE", "1048576", 1);
-  CHECK(estimated_nccl_memory(3).num_bytes == 2 * 4 * (of_channel - (std::int64_t{3} << 20)));
+  CHECK(of_data(3).num_bytes == 2 * 4 * (of_channel - (std::int64_t{3} << 20)));
   ::setenv("NCCL_BUFFSIZE", "many", 1);
-  CHECK(estimated_nccl_memory(3).num_bytes == 2 * 4 * of_channel);
+  CHECK(of_data(3).num_bytes == 2 * 4 * of_channel);
   ::unsetenv("NCCL_MAX_CTAS");
   ::unsetenv("NCCL_BUFFSIZE");
 
@@ -95,11 +108,11 @@ TEST_CASE("what NCCL's buffers take is estimated by its own variables, and is a 
   profile.context_bytes = 60 << 20;
   profile.library_bytes = 40 << 20;
   for (const int num_ranks : {1, 4}) {
-    const auto device = make_described_device(profile, {.num_ranks = num_ranks}, 0);
+    const auto device = make_described_device(profile, {.sums = {.layout = {.num_data = num_ranks}}}, 0);
     std::int64_t outside = 0;
     for (const NamedBytes& part : device->outside_allocator()) outside += part.num_bytes;
     const std::int64_t of_nccl = num_ranks == 1 ? 0 : 2 * 16 * of_channel;
     CHECK(outside == profile.context_bytes + profile.library_bytes + of_nccl);
-    CHECK(device->communication_memory().num_bytes == of_nccl);
+    CHECK(device->communication_memory({.num_data = num_ranks}).num_bytes == of_nccl);
   }
 }

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/library/group_links.h"
 #include "engine/half.h"
 #include "engine/ops/op_definition.h"
 #include "tests/cuda/emulated_device.h"
@@ -143,6 +144,34 @@ TEST_CASE("ranks of GPUs add up slices and gather them, also in place") {
     });
     INFO(num_ranks << " ranks");
     CHECK(num_wrong == std::vector<int>(static_cast<std::size_t>(num_ranks)));
+  }
+}
+
+TEST_CASE("ranks of GPUs add up in each group of their layout, among its ranks alone") {
+  for (const RankLayout& layout : {RankLayout{.num_data = 2, .num_stages = 2, .num_tensor = 2},
+                                   RankLayout{.num_data = 3, .num_tensor = 2}, RankLayout{.num_stages = 3}}) {
+    const auto num_ranks = static_cast<int>(layout.num_ranks());
+    std::vector<std::string> wrong(static_cast<std::size_t>(num_ranks));
+    on_ranks(num_ranks, [&](SocketCommunicator& ranks) {
+      const RankLayout own = layout.of_rank(ranks.rank());
+      GroupLinks links(fake_nccl(), ranks, own, {.max_ctas = 2});
+      std::string& of_rank = wrong[static_cast<std::size_t>(ranks.rank())];
+      for (const RankGroup& group :
+           {own.all(), own.data_group(), own.tensor_group(), own.sample_group(), own.pipeline_group()}) {
+        if (group.count == 1) continue;
+        double number = 1 + ranks.rank(), sum = 0;
+        for (std::int64_t place = 0; place < group.count; ++place) sum += static_cast<double>(1 + group.rank_at(place));
+        const RankTensor tensor{&number, 1};
+        links.among(group).all_reduce({&tensor, 1}, DType::f64, nullptr);
+        if (number != sum) of_rank += std::to_string(group.count) + " by " + std::to_string(group.stride) + ", ";
+      }
+      if (links.all().size() != num_ranks) of_rank += "all";
+      const std::string unknown = message_of([&] { links.among({num_ranks, 0, 2}); });
+      if (unknown.find("a group of ranks that adds up has a communicator") == std::string::npos) of_rank += unknown;
+      links.check();
+    });
+    INFO(num_ranks);
+    CHECK(wrong == std::vector<std::string>(static_cast<std::size_t>(num_ranks)));
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
-std::unique_ptr<Device> make_ordered() { return make_emulated_device(SumsOverRanks::in_one_order); }
+std::unique_ptr<Device> make_ordered() { return make_emulated_device(RankSums{.layout = {}, .in_order = true}); }
 std::unique_ptr<Device> make_unordered() { return make_emulated_device(); }
 
 /// Of sizes far apart, so that another order of sums has other bits.
@@ -98,6 +98,18 @@ TEST_CASE("GPUs whose sums have one order find what CPUs find, to the bit, and N
         CHECK((summed(make_ordered, num_ranks, false, op_of) == expected));
         if (num_ranks == 8 && list.size() == 4) CHECK((summed(make_unordered, num_ranks, false, op_of) != expected));
       }
+}
+
+TEST_CASE("two GPUs that are no group of NCCL's add up what CPUs do, to the bit, beside two others") {
+  const std::vector<std::int64_t> list = {3, 70'000, 1000, 17};
+  for (const DType type : {DType::f32, DType::f64}) {
+    const auto op_of = [&](int rank) {
+      const bool is_outer = rank == 0 || rank == 3;
+      return pair_sum_op(types_of(type, list), is_outer ? 0 : 1, is_outer ? 3 : 2);
+    };
+    CHECK(sums_as_tree(op_of(0), false));
+    CHECK((summed(make_unordered, 4, false, op_of) == summed([] { return make_cpu_device(1); }, 4, false, op_of)));
+  }
 }
 
 TEST_CASE("each of those GPUs finds its part of what CPUs find, and leaves the rest as it is") {

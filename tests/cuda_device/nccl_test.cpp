@@ -160,14 +160,15 @@ class AloneRank final : public trainer::Communicator {
 }  // namespace
 
 TEST_CASE("NCCL starts on a GPU, and what it takes is measured") {
-  const auto device = device_or_skip({.num_ranks = 2});
+  const auto device = device_or_skip();
   if (device == nullptr) return;
-  CHECK_FALSE(device->communication_memory().formula.empty());
+  const trainer::RankLayout two{.num_data = 2};
+  CHECK_FALSE(device->communication_memory(two).formula.empty());
   AloneRank alone;
   device->set_communicator(alone);
-  CHECK(device->communication_memory().formula.empty());
+  CHECK(device->communication_memory({}).formula.empty());
   CHECK(device->outside_allocator().back().name == "NCCL");
-  CHECK(device->outside_allocator().back().num_bytes == device->communication_memory().num_bytes);
+  CHECK(device->outside_allocator().back().num_bytes == device->communication_memory({}).num_bytes);
 }
 
 TEST_CASE("NCCL takes every type and list of tensors on a GPU") {

@@ -48,7 +48,9 @@ struct RankRunOptions {
   std::int64_t interrupt_after = -1;  ///< a step, of the last rank alone
   int num_stages = 1;                 ///< of a pipeline of those ranks
   int num_tensor = 1;                 ///< of those ranks that share each layer
-  std::function<std::unique_ptr<Device>()> make_device = [] { return make_cpu_device(1); };
+  std::function<std::unique_ptr<Device>(const RankLayout&)> make_device = [](const RankLayout&) {
+    return make_cpu_device(1);
+  };
 };
 
 inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, const std::string& output,
@@ -66,7 +68,7 @@ inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, co
     run.options.accept_previous = options.accept_previous;
     run.events.interruption = &run.interruption;
     if (ranks.rank() + 1 == num_ranks) run.events.interrupt_after = options.interrupt_after;
-    const std::unique_ptr<Device> device = options.make_device();
+    const std::unique_ptr<Device> device = options.make_device(rank_layout(run.experiment.parallel));
     if (num_ranks > 1) device->set_communicator(ranks);
     RankRun& result = results[static_cast<std::size_t>(ranks.rank())];
     result.status = run_training(run.experiment, run.data, *device, run.options, run.interruption, run.events);

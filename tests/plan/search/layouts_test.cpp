@@ -137,8 +137,8 @@ TEST_CASE("the fastest layout that is found is within 3 % of the fastest of all 
         std::int64_t capacity = unlimited_capacity;
         for (int times = 0; times < (num_ranks > 4 ? 1 : 2); ++times) {
           INFO(each.name << ", " << machines.name << ", " << num_ranks << " ranks, " << capacity << " bytes");
-          const LayoutFindings findings =
-              find_layouts(planner, own, each.data, capacity, space, load_layout, {.num_wanted = 3});
+          const LayoutFindings findings = find_layouts(planner, own, each.data, [&](const Layout&) { return capacity; },
+                                                       space, load_layout, {.num_wanted = 3});
           const std::optional<double> fastest = fastest_of_all(planner, each, own, space, capacity);
           REQUIRE(fastest.has_value() == !findings.found.empty());
           if (!fastest) break;

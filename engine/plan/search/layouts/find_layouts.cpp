@@ -31,8 +31,9 @@ struct Candidate {
 
 class LayoutSearch {
  public:
-  LayoutSearch(Planner& planner, const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-               const LayoutSpace& space, const LoadLayout& load, const LayoutSearchOptions& options)
+  LayoutSearch(Planner& planner, const Experiment& experiment, const DataDescription& data,
+               const LayoutCapacity& capacity, const LayoutSpace& space, const LoadLayout& load,
+               const LayoutSearchOptions& options)
       : planner_(planner),
         data_(data),
         capacity_(capacity),
@@ -74,7 +75,7 @@ class LayoutSearch {
       const LayoutEstimate estimate = estimates.of(layouts_[i]);
       if (estimates.num_compiled() > num_compiled) planner_.heed_watch();
       const double lowered = 1 - most_too_high;
-      if (lowered * static_cast<double>(estimate.held_bytes) > static_cast<double>(capacity_))
+      if (lowered * static_cast<double>(estimate.held_bytes) > static_cast<double>(capacity_(layouts_[i])))
         return does_not_fit(i, recomputes);
       queue_.push({lowered * estimate.step_seconds, i, recomputes});
     } catch (const ConfigError& error) {
@@ -114,7 +115,7 @@ class LayoutSearch {
       return refuse(layout, error);
     }
     if (candidate.recomputes) planned.experiment = recomputing(std::move(planned.experiment));
-    planned.verdict = planner_.plan_what_fits(planned.experiment, data_, capacity_);
+    planned.verdict = planner_.plan_what_fits(planned.experiment, data_, capacity_(layout));
     if (planned.verdict.problem) return refuse(layout, *planned.verdict.problem);
     ++findings_.num_planned;
     if (!planned.verdict.fits) return does_not_fit(candidate.layout, candidate.recomputes);
@@ -148,7 +149,7 @@ class LayoutSearch {
 
   Planner& planner_;
   const DataDescription& data_;
-  const std::int64_t capacity_;
+  const LayoutCapacity& capacity_;
   const LoadLayout& load_;
   const LayoutSearchOptions options_;
   const std::vector<Layout> layouts_;
@@ -163,7 +164,7 @@ class LayoutSearch {
 }  // namespace
 
 LayoutFindings find_layouts(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                            std::int64_t capacity, const LayoutSpace& space, const LoadLayout& load,
+                            const LayoutCapacity& capacity, const LayoutSpace& space, const LoadLayout& load,
                             const LayoutSearchOptions& options) {
   return LayoutSearch(planner, experiment, data, capacity, space, load, options).find();
 }

@@ -50,6 +50,9 @@ struct LayoutFindings {
 /// refuses it.
 using LoadLayout = std::function<Experiment(const Layout& layout)>;
 
+/// What a rank's allocator may reserve: ranks that are in more groups have less, as their links hold more.
+using LayoutCapacity = std::function<std::int64_t(const Layout& layout)>;
+
 struct LayoutSearchOptions {
   std::size_t num_wanted = 8;  ///< ways to share of which the fastest is found
   /// Of the planner: that ends the search where the fastest of all is known, and where it is not.
@@ -58,7 +61,7 @@ struct LayoutSearchOptions {
 
 /// `experiment` says everything but the layout.
 LayoutFindings find_layouts(Planner& planner, const Experiment& experiment, const DataDescription& data,
-                            std::int64_t capacity, const LayoutSpace& space, const LoadLayout& load,
+                            const LayoutCapacity& capacity, const LayoutSpace& space, const LoadLayout& load,
                             const LayoutSearchOptions& options);
 
 }  // namespace trainer
