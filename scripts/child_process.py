@@ -35,9 +35,9 @@ def end_group(process):
     process.wait()
 
 
-def run_process(command, seconds, folder, environment=None):
-    """stdout of a command that ends well and in time; `environment` has more variables. Failed otherwise, and then nothing
-    that it started is left."""
+def outcome_of(command, seconds, folder, environment=None):
+    """What a command ends with, its stdout and its stderr; `environment` has more variables. Failed where it does not end in
+    time, and then nothing that it started is left."""
     with start(command, cwd=folder, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as process:
         try:
@@ -48,6 +48,12 @@ def run_process(command, seconds, folder, environment=None):
         except BaseException:
             end_group(process)
             raise
-    if process.returncode != 0:
-        raise Failed(f"ended with {process.returncode}: " + "\n".join((errors or output).strip().splitlines()[-4:]))
+    return process.returncode, output, errors
+
+
+def run_process(command, seconds, folder, environment=None):
+    """stdout of a command that ends well and in time. Failed otherwise, likewise."""
+    exit_code, output, errors = outcome_of(command, seconds, folder, environment)
+    if exit_code != 0:
+        raise Failed(f"ended with {exit_code}: " + "\n".join((errors or output).strip().splitlines()[-4:]))
     return output
