@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Plans and runs random small trainings (scripts/random_layouts.py) in random layouts of ranks, each rank a process on the CPU,
+"""Plans and runs random small trainings (scripts/random_layouts.py) in random layouts of ranks, processes on the CPU,
 and once more in one process: what is planned must be what is held, and the losses those of one process. Writes
 scripts/results/layouts_<date>.json.
 
-Of rank 0 bytes are compared step by step, of others over the whole run, which is what plans tell of them. Losses and metrics of all ranks are the same; beside one process they agree to rounding,
-and stages alone have the same bits, also in their checkpoints. What plan refuses, run refuses in the same words, which name a
-key, and what does not fit ends with the exit codes for that. Any other end, or none in time, is a failure. Ends with 1 where
-there is one.
+Of rank 0 bytes are compared step by step, of others over the whole run, which is what plans tell of them. Losses and
+metrics of all ranks are the same; beside one process they agree to rounding, and stages alone have the same bits, also
+in their checkpoints. What plan refuses, run refuses in the same words, which name a key, and what does not fit ends with
+the exit codes for that. Any other end, or none in time, is a failure. Ends with 1 where there is one.
 """
 import argparse
 import collections
@@ -75,8 +75,8 @@ class CaseRun:
 
     def write(self, name, config):
         memory = {"limit": CAPACITY, **config["memory"]}
-        (self.folder / f"{name}.yaml").write_text(
-            config_text({"name": name, **config, "memory": memory, "output": str(self.folder / name)}), encoding="utf-8")
+        whole = {"name": name, **config, "memory": memory, "output": str(self.folder / name)}
+        (self.folder / f"{name}.yaml").write_text(config_text(whole), encoding="utf-8")
 
     def ask(self, command, name, accept, *words):
         """What a command ends with, and its stdout and stderr."""
@@ -88,7 +88,8 @@ class CaseRun:
             raise Unexpected(str(failure)) from None
         if code not in accept:
             said = "\n".join((errors.strip() or output.strip()).splitlines()[:12])
-            raise Unexpected(f"trainer {command} {name}.yaml {' '.join(words)} ended with {code}, not {accept}:\n{said}")
+            asked = f"trainer {command} {name}.yaml {' '.join(words)}"
+            raise Unexpected(f"{asked} ended with {code}, not {accept}:\n{said}")
         return code, output, errors
 
     def plan(self, name, *words):
@@ -105,7 +106,8 @@ class CaseRun:
         """Of plan and of run. The refusal, without numbers."""
         _, _, of_run = self.ask("run", "ranks", (EXIT_REFUSED,))
         self.findings.equal("the refusal of run", error_lines(of_run), error_lines(errors))
-        self.findings.holds("the refusal names a key, or shows its place", KEY.search(errors) or CARET.search(errors), errors)
+        is_named = KEY.search(errors) or CARET.search(errors)
+        self.findings.holds("the refusal names a key, or shows its place", is_named, errors)
         expected = self.case.must_be_refused or any(pattern.search(errors) for pattern in EXPECTED_REFUSALS)
         self.findings.holds("the refusal is an expected one", expected, errors)
         return re.sub(r"\d+", "N", re.sub(r"^.*?error: ", "", next(iter(error_lines(errors)), "")))
@@ -136,8 +138,9 @@ class CaseRun:
                 for key in STEP_BYTES:
                     self.findings.equal(f"bytes: {name}, {event['event']} {event['step']}, {key}", event["memory"][key],
                                         expected and expected[key])
-        self.findings.equal(f"bytes: {name}, peak_requested", told[0][-1].get("peak_requested"), planned["peak_requested"])
-        self.findings.equal(f"bytes: {name}, by category", told[0][-1].get("peak_by_category"), planned["by_category"])
+        end = told[0][-1]
+        self.findings.equal(f"bytes: {name}, peak_requested", end.get("peak_requested"), planned["peak_requested"])
+        self.findings.equal(f"bytes: {name}, by category", end.get("peak_by_category"), planned["by_category"])
         return [told[rank] for rank in sorted(told)]
 
     def compare_losses(self, ranks):
@@ -202,7 +205,8 @@ class CaseRun:
 
 def error_lines(errors):
     """Without who says it: any of the ranks may be the first to find what all of them find."""
-    return [re.sub(r"^error: rank \d+: ", "", line).removeprefix("error: ") for line in errors.splitlines() if "error: " in line]
+    said = [line for line in errors.splitlines() if "error: " in line]
+    return [re.sub(r"^error: rank \d+: ", "", line).removeprefix("error: ") for line in said]
 
 
 def metrics_of(events):
@@ -287,7 +291,7 @@ def parsed(words):
     parser.add_argument("--without", action="append", default=[], metavar="WORD",
                         help="leave out cases with this: zero_bubble, bf16, shard, unet …")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="for the files of cases that fail")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="for the figures, in place of scripts/results/")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="for the figures, not scripts/results/")
     parser.add_argument("--trainer", metavar="FILE", help="the program (scripts/trainer)")
     return parser.parse_args(words)
 
@@ -311,10 +315,12 @@ def main(words=None):
         results.append(result)
         if result.verdict == "failed":
             problems = "\n  ".join(result.problems()[:6])
-            print(f"case {result.case.number} of seed {result.case.seed} failed: {result.case.title}\n  {problems}", flush=True)
+            print(f"case {result.case.number} of seed {result.case.seed} failed: {result.case.title}\n  {problems}",
+                  flush=True)
     date = datetime.date.today().isoformat()
+    seconds = round(time.monotonic() - begin, 1)
     summary = {"date": date, "seed": options.seed, "first": options.first, "without": options.without,
-               "seconds": round(time.monotonic() - begin, 1), "environment": bench_cpu.environment(), **summary_of(results)}
+               "seconds": seconds, "environment": bench_cpu.environment(trainer=None), **summary_of(results)}
     print(table(summary))
     if options.case is None:
         bench_cpu.write(summary, str(options.json or ROOT / "scripts" / "results" / f"layouts_{date}.json"))

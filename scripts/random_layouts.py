@@ -1,5 +1,6 @@
-"""Random small trainings and layouts of the ranks that share them, as configurations: perceptrons with gates, small ResNets,
-U-Nets and GPTs, and networks of the oracle's layers, on synthetic data. A case follows from its seed and its number alone.
+"""Random small trainings and layouts of the ranks that share them, as configurations: perceptrons with gates, small
+ResNets, U-Nets and GPTs, and networks of the oracle's layers, on synthetic data. A case follows from its seed and its
+number alone.
 """
 import dataclasses
 import json
@@ -59,7 +60,8 @@ class Case:
     def tags(self):
         """What --without takes."""
         parallel, train, memory = (self.config[key] for key in ("parallel", "train", "memory"))
-        chosen = {self.family, *self.layout.split(" × "), train["amp"], self.config["optimizer"]["type"], self.config["loss"]}
+        chosen = {self.family, *self.layout.split(" × "), train["amp"], self.config["optimizer"]["type"],
+                  self.config["loss"]}
         chosen |= {parallel[key] for key in ("shard", "schedule") if key in parallel}
         chosen |= {name for name, there in (("tied", self.shares_weights), ("batchnorm", self.has_batch_norms),
                                             ("limit", self.limit), ("refused", self.must_be_refused)) if there}
@@ -115,7 +117,8 @@ class NetworkDraw:
         if kind == "pair":
             layers = [{"linear": {"out": hidden}}, self.activation(), {"linear": {"out": width}}]
         elif kind == "gated":
-            layers = [{"linear": {"out": 2 * hidden}}, self.one_of("swiglu", "geglu"), {"linear": {"out": width, "bias": False}}]
+            layers = [{"linear": {"out": 2 * hidden}}, self.one_of("swiglu", "geglu"),
+                      {"linear": {"out": width, "bias": False}}]
         elif kind == "product":
             layers = [{"linear": {"out": hidden, "name": "up", "from": "normed"}},
                       {"linear": {"out": hidden, "name": "gate", "from": "normed", "bias": False}},
@@ -142,7 +145,9 @@ class NetworkDraw:
         return {**data, "classes": classes}, [*layers, {"linear": {"out": classes}}], "cross_entropy"
 
     def norm(self, width):
-        return "batchnorm2d" if self.is_normed_by_batch else {"groupnorm": {"groups": self.one_of(1, 2 if width % 2 == 0 else 1)}}
+        if self.is_normed_by_batch:
+            return "batchnorm2d"
+        return {"groupnorm": {"groups": self.one_of(1, 2 if width % 2 == 0 else 1)}}
 
     def conv(self, width, **more):
         return {"conv2d": {"out": width, "kernel": 3, "padding": 1, "bias": self.random.random() < 0.5, **more}}
@@ -154,8 +159,10 @@ class NetworkDraw:
         for _ in range(self.random.randint(1, 4)):
             stride, out = self.one_of((1, width), (2, self.size(4, 12)))
             shortcut = {"shortcut": [{"conv2d": {"out": out, "kernel": 1, "stride": stride}}, self.norm(out)]}
-            layers += [{"residual": {"layers": [self.conv(out, stride=stride), self.norm(out), "relu", self.conv(out),
-                                                self.norm(out)], **(shortcut if stride > 1 else {})}}, "relu"]
+            layers.append({"residual": {"layers": [self.conv(out, stride=stride), self.norm(out), "relu",
+                                                   self.conv(out), self.norm(out)],
+                                        **(shortcut if stride > 1 else {})}})
+            layers.append("relu")
             width = out
         layers.append(self.one_of("global_avgpool", "flatten"))
         if self.random.random() < 0.7:
@@ -171,8 +178,8 @@ class NetworkDraw:
         layers = []
 
         def double(out, name):
-            layers.append({"sequential": {"name": name, "layers": [self.conv(out), self.norm(out), "relu", self.conv(out),
-                                                                   "relu"]}})
+            layers.append({"sequential": {"name": name, "layers": [self.conv(out), self.norm(out), "relu",
+                                                                   self.conv(out), "relu"]}})
         for level in range(depth):
             double(width * 2**level, f"down{level}")
             layers.append({"maxpool2d": {"kernel": 2}})
@@ -186,7 +193,8 @@ class NetworkDraw:
             double(width * 2**level, f"up{level}")
         side = self.one_of(8, 12)
         data = {"type": "synthetic", "shape": [side, side, 2], "classes": classes, "target_shape": [side, side]}
-        return data, [*layers, {"conv2d": {"out": classes, "kernel": 1, "name": "head"}}], self.one_of("cross_entropy", "dice")
+        head = {"conv2d": {"out": classes, "kernel": 1, "name": "head"}}
+        return data, [*layers, head], self.one_of("cross_entropy", "dice")
 
     def gpt(self):
         heads, kv_heads = self.one_of((4, 4), (4, 2), (8, 4), (2, 2)) if self.step > 1 else self.one_of((3, 3), (2, 1))
@@ -210,7 +218,8 @@ class NetworkDraw:
                 mixed.append({"attention": {**attention, "from": ["q", "k", "v"]}})
             layers.append({"residual": {"layers": [{norm: {"name": "normed"}}, *mixed, {"linear": {"out": width}}]}})
             layers.append(self.feed_forward(width, norm))
-        tied = {"bias": False, "share": "wte"} if self.random.random() < 0.5 else {"bias": self.random.random() < 0.5}
+        is_tied = self.random.random() < 0.5
+        tied = {"bias": False, "share": "wte"} if is_tied else {"bias": self.random.random() < 0.5}
         data = {"type": "synthetic", "sequence_length": length, "classes": vocabulary}
         if self.random.random() < 0.2:
             data["document_token"] = 3
@@ -241,8 +250,8 @@ def maybe(random, probability, key, *choices):
 
 def begins_of_parts(layers):
     """Paths of layers behind the first that compute something."""
-    return [arguments.get("name", str(place)) for place, layer in enumerate(layers) if place > 0 and isinstance(layer, dict)
-            for arguments in layer.values()]
+    return [arguments.get("name", str(place)) for place, layer in enumerate(layers)
+            if place > 0 and isinstance(layer, dict) for arguments in layer.values()]
 
 
 def draw_parallel(random, data, pipeline, tensor, layers):
@@ -277,13 +286,15 @@ def draw_memory(random, amp, optimizer, tensor, has_head):
     if optimizer != "sgd" and tensor == 1:
         memory |= maybe(random, 0.12, "moments", "8bit")
     return memory | (maybe(random, 0.1, "in_place", False) | maybe(random, 0.15, "recompute_cheap", False)
-                     | maybe(random, 0.1, "offload", ["*"]) | maybe(random, 0.2 if has_head else 0, "chunked_loss", 0, 2)
+                     | maybe(random, 0.1, "offload", ["*"])
+                     | maybe(random, 0.2 if has_head else 0, "chunked_loss", 0, 2)
                      | maybe(random, 0.3, "preflight", False))
 
 
 def draw_training(random, data, parallel):
     """`train`, and how many samples there are: batches that ranks do not divide evenly, and smaller last ones."""
-    batch = random.randint(data, 20) if random.random() < 0.7 else data * parallel.get("micro_batches", 4) * random.randint(1, 2)
+    is_any = random.random() < 0.7
+    batch = random.randint(data, 20) if is_any else data * parallel.get("micro_batches", 4) * random.randint(1, 2)
     accumulation = random.choice((1, 1, 1, 2, 3))
     train = {"batch_size": batch, "accumulation_steps": accumulation, "log_every": 1,
              "amp": random.choice(("off", "off", "off", "bf16", "fp16")),
@@ -293,7 +304,8 @@ def draw_training(random, data, parallel):
         train["loss_scale"] = {"initial": random.choice((64, 1024))}
     train |= random.choice(({"epochs": 1}, {"steps": random.randint(2, 4)}, {"steps": 3, "eval_every": 2}))
     samples = batch * accumulation * random.randint(1, 2) + random.choice((0, 1, random.randint(0, batch - 1)))
-    return train, {"samples": samples, "validation_samples": random.randint(1, 2 * batch), **maybe(random, 0.15, "drop_last", True)}
+    return train, {"samples": samples, "validation_samples": random.randint(1, 2 * batch),
+                   **maybe(random, 0.15, "drop_last", True)}
 
 
 def first_layer(layers):
@@ -313,15 +325,15 @@ def draw_case(seed, number):
     train, samples = draw_training(random, data, parallel)
     optimizers = [{"type": "sgd", "lr": 0.02, "momentum": 0.9}, {"type": "sgd", "lr": 0.02}]
     if not has_batch_norms(layers):
-        # In front of batch norms biases have gradients of rounding alone, which Adam makes steps of, and running means show.
+        # In front of batch norms biases have gradients of rounding alone: Adam makes steps of them, running means tell.
         optimizers += [{"type": "adamw", "lr": 0.002}, {"type": "adam", "lr": 0.002}]
     optimizer = random.choice(optimizers)
     has_head = loss == "cross_entropy" and family in ("mlp", "resnet", "gpt") and tensor == 1
-    config = {"seed": random.randint(0, 99), "device": {"type": "cpu", "threads": 1}, "data": {**data_section, **samples},
-              "model": {"layers": layers}, "loss": loss, "optimizer": optimizer, "train": train,
-              "memory": draw_memory(random, train["amp"], optimizer["type"], tensor, has_head), "parallel": parallel,
-              **maybe(random, 0.25, "average", {"type": "ema", "decay": 0.9}, "swa"), **maybe(random, 0.2, "schedule", "cosine"),
-              **maybe(random, 0.1, "freeze", [first_layer(layers)]),
+    config = {"seed": random.randint(0, 99), "device": {"type": "cpu", "threads": 1},
+              "data": {**data_section, **samples}, "model": {"layers": layers}, "loss": loss, "optimizer": optimizer,
+              "train": train, "memory": draw_memory(random, train["amp"], optimizer["type"], tensor, has_head),
+              "parallel": parallel, **maybe(random, 0.25, "average", {"type": "ema", "decay": 0.9}, "swa"),
+              **maybe(random, 0.2, "schedule", "cosine"), **maybe(random, 0.1, "freeze", [first_layer(layers)]),
               **maybe(random, 0.2, "checkpoint", {"every": 2}, {"sharded": True})}
     if config.get("freeze") == [None]:
         del config["freeze"]

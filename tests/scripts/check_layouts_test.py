@@ -1,5 +1,5 @@
-"""check_layouts.py: some of its cases over a trainer (TRAINER_BINARY), that wrong numbers in what it tells are seen, and so are
-trainers that end as none may."""
+"""check_layouts.py: some of its cases over a trainer (TRAINER_BINARY), that wrong numbers in what it tells are seen, and
+so are trainers that end as none may."""
 import contextlib
 import io
 import json
@@ -22,7 +22,7 @@ PIPELINE, DATA_AND_TENSOR, DATA, REFUSED = CASES = (64, 35, 99, 59)
 
 
 def changed(name, kind, change):
-    """CaseRun.events() in which `change` was made to the first event of that kind, of the run and the rank of `name`."""
+    """CaseRun.events() with `change` made to the first event of that kind, of the run and the rank of `name`."""
     read = check_layouts.CaseRun.events
 
     def events(self, run, rank=0):
@@ -73,7 +73,8 @@ class Layouts(unittest.TestCase):
     def test_a_layout_that_should_have_been_refused_fails(self):
         case = random_layouts.draw_case(SEED, PIPELINE)
         case.must_be_refused = True
-        self.assertEqual(check_layouts.check(case, TRAINER, 60).problems(), ["is refused: a layout that cannot be is planned"])
+        self.assertEqual(check_layouts.check(case, TRAINER, 60).problems(),
+                         ["is refused: a layout that cannot be is planned"])
 
 
 class PretendedTrainers(unittest.TestCase):
