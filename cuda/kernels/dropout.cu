@@ -42,36 +42,37 @@ __global__ void __launch_bounds__(elementwise_threads)
 /// A thread has the elements of a row that one block of four words is for.
 template <typename T>
 __global__ void __launch_bounds__(elementwise_threads)
-    dropout_of_columns_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale,
-                              const StepScalars* scalars, const T* x, T* y, DropoutColumns columns,
-                              std::int64_t rows_of_sample, std::int64_t rows, std::int64_t blocks_of_row) {
+    dropout_of_part_kernel(std::uint32_t philox_stream, std::uint32_t threshold, float scale,
+                           const StepScalars* scalars, const T* x, T* y, DropoutPart part, std::int64_t rows,
+                           std::int64_t blocks_of_row) {
   wait_for_earlier_kernels();
   const std::int64_t thread = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x;
   const std::int64_t row = thread / blocks_of_row;
   if (row >= rows) return;
-  const std::int64_t first = (scalars->first_sample * rows_of_sample + row) * columns.all + columns.first;
+  const std::int64_t row_of_all = scalars->first_sample * part.sample_rows + part.first_row + row;
+  const std::int64_t first = row_of_all * part.all_columns + part.first_column;
   const std::int64_t block = first / dropout_words + thread % blocks_of_row;
   const auto words = PhiloxStream{scalars->seed, philox_stream, scalars->pass}.words(static_cast<std::uint64_t>(block));
   for (int i = 0; i < dropout_words; ++i) {
     const std::int64_t column = block * dropout_words + i - first;
-    if (column < 0 || column >= columns.own) continue;
-    const std::int64_t at = row * columns.own + column;
+    if (column < 0 || column >= part.own_columns) continue;
+    const std::int64_t at = row * part.own_columns + column;
     y[at] = from_float<T>((words[static_cast<std::size_t>(i)] >> 8) >= threshold ? to_float(x[at]) * scale : 0.0f);
   }
 }
 
 }  // namespace
 
-void dropout_of_columns(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale,
-                        const StepScalars* scalars, const void* x, void* y, const DropoutColumns& columns,
-                        std::int64_t rows_of_sample, std::int64_t rows, Stream stream) {
+void dropout_of_part(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale,
+                     const StepScalars* scalars, const void* x, void* y, const DropoutPart& part, std::int64_t rows,
+                     Stream stream) {
   // As many as a row can touch, wherever it begins within one.
-  const std::int64_t blocks_of_row = (columns.own + 2 * (dropout_words - 1)) / dropout_words;
+  const std::int64_t blocks_of_row = (part.own_columns + 2 * (dropout_words - 1)) / dropout_words;
   with_element_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
-    launch(dropout_of_columns_kernel<T>, elementwise_grid(rows * blocks_of_row, 1), {elementwise_threads}, stream,
-           philox_stream, threshold, scale, scalars, static_cast<const T*>(x), static_cast<T*>(y), columns,
-           rows_of_sample, rows, blocks_of_row);
+    launch(dropout_of_part_kernel<T>, elementwise_grid(rows * blocks_of_row, 1), {elementwise_threads}, stream,
+           philox_stream, threshold, scale, scalars, static_cast<const T*>(x), static_cast<T*>(y), part, rows,
+           blocks_of_row);
   });
 }
 

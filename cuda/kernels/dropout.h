@@ -15,15 +15,16 @@ namespace trainer::cuda {
 void dropout(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale, const StepScalars* scalars,
              const void* x, void* y, std::int64_t of_sample, std::int64_t count, Stream stream);
 
-/// Columns of which x has `own` from `first` on, of `all`.
-struct DropoutColumns {
-  std::int64_t own = 0, all = 0, first = 0;
+/// What x has of a tensor: of each row's `all_columns` so many from `first_column` on, and rows from `first_row` on, of
+/// which a sample has `sample_rows`.
+struct DropoutPart {
+  std::int64_t own_columns = 0, all_columns = 0, first_column = 0, sample_rows = 0, first_row = 0;
 };
 
-/// The same of some columns of each row, whose elements have the words of the whole tensor's; a sample has
-/// `rows_of_sample` rows. Bytes: x and y once. FLOPs: 1 an element, and some 30 integer operations for four.
-void dropout_of_columns(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale,
-                        const StepScalars* scalars, const void* x, void* y, const DropoutColumns& columns,
-                        std::int64_t rows_of_sample, std::int64_t rows, Stream stream);
+/// The same of some columns or rows, whose elements have the words of the whole tensor's. Bytes: x and y once. FLOPs: 1
+/// an element, and some 30 integer operations for four.
+void dropout_of_part(DType type, std::uint32_t philox_stream, std::uint32_t threshold, float scale,
+                     const StepScalars* scalars, const void* x, void* y, const DropoutPart& part, std::int64_t rows,
+                     Stream stream);
 
 }  // namespace trainer::cuda

@@ -58,7 +58,7 @@ class SharedTensors {
 
  private:
   ElementRange part(std::size_t tensor, std::int64_t rank) const {
-    return rank_part(counts_[tensor], attributes_.ranks.count, rank);
+    return rank_part(counts_[tensor], attributes_.ranks.count, rank, attributes_.unit);
   }
   bool is_even(std::size_t tensor) const {
     return part(tensor, 0).count == part(tensor, attributes_.ranks.count - 1).count;
@@ -106,29 +106,28 @@ std::unique_ptr<Kernel> make_reduce_scatter_kernel(const Op& op, CudaContext& co
   const auto& attributes = attributes_of<RankPartsAttributes>(op);
   const std::span<const TensorType> wholes =
       std::span(op.inputs).first(static_cast<std::size_t>(attributes.num_tensors));
-  if (attributes.ranks.count == 1) return make_copies(wholes, true, context);
+  if (attributes.ranks.count == 1) return make_copies(wholes, !attributes.is_output, context);
   if (sums_as_tree(op, context.sums.in_order)) return make_tree_sum_kernel(op, context);
-  return make_kernel(
-      [tensors = SharedTensors(wholes, attributes), attributes, &context](const OperandAddresses& addresses) mutable {
-        const std::span<void* const> all = addresses.inputs;
-        const std::span<void* const> parts = all.subspan(tensors.num_tensors());
-        RankLink& ranks = link_of(context, attributes.ranks);
-        if (!attributes.adds)
-          return tensors.reduce_scatter(ranks, all.first(tensors.num_tensors()), parts, context.stream);
-        std::vector<void*> sums;
-        std::vector<std::int64_t> counts;
-        auto* next = static_cast<std::byte*>(addresses.workspace);
-        for (std::size_t i = 0; i < tensors.num_tensors(); ++i) {
-          const std::int64_t count = tensors.own(i).count;
-          if (count == 0) continue;
-          counts.push_back(count);
-          sums.push_back(next);
-          next += round_to_blocks(count * static_cast<std::int64_t>(size_of(tensors.type())));
-        }
-        tensors.reduce_scatter(ranks, all.first(tensors.num_tensors()), sums, context.stream);
-        for (std::size_t i = 0; i < sums.size(); ++i)
-          add(tensors.type(), false, parts[i], sums[i], parts[i], counts[i], context.stream);
-      });
+  return make_kernel([tensors = SharedTensors(wholes, attributes), attributes,
+                      &context](const OperandAddresses& addresses) mutable {
+    const std::span<void* const> all = addresses.inputs;
+    const std::span<void* const> parts = attributes.is_output ? addresses.outputs : all.subspan(tensors.num_tensors());
+    RankLink& ranks = link_of(context, attributes.ranks);
+    if (!attributes.adds) return tensors.reduce_scatter(ranks, all.first(tensors.num_tensors()), parts, context.stream);
+    std::vector<void*> sums;
+    std::vector<std::int64_t> counts;
+    auto* next = static_cast<std::byte*>(addresses.workspace);
+    for (std::size_t i = 0; i < tensors.num_tensors(); ++i) {
+      const std::int64_t count = tensors.own(i).count;
+      if (count == 0) continue;
+      counts.push_back(count);
+      sums.push_back(next);
+      next += round_to_blocks(count * static_cast<std::int64_t>(size_of(tensors.type())));
+    }
+    tensors.reduce_scatter(ranks, all.first(tensors.num_tensors()), sums, context.stream);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      add(tensors.type(), false, parts[i], sums[i], parts[i], counts[i], context.stream);
+  });
 }
 
 std::unique_ptr<Kernel> make_all_gather_kernel(const Op& op, CudaContext& context) {

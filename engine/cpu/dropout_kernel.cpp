@@ -46,15 +46,16 @@ void drop_columns(const float* x, float* y, std::int64_t first, std::int64_t cou
 std::unique_ptr<CpuKernel> make_drop_kernel(const Op& op, const CpuContext& context) {
   const auto& attributes = attributes_of<DropoutAttributes>(op);
   const TensorType& x_type = op.inputs[0];
-  const bool has_all = attributes.all_columns == 0;
-  // With all columns a sample is one row.
-  const std::int64_t own = has_all ? x_type.num_elements() / x_type.shape[0] : x_type.shape[-1];
+  const bool has_all = attributes.all_columns == 0, has_rows = attributes.sample_rows > 0;
+  // With all columns of all rows a sample is one row.
+  const std::int64_t own = has_all && !has_rows ? x_type.num_elements() / x_type.shape[0] : x_type.shape[-1];
+  const std::int64_t sample_rows = has_rows ? attributes.sample_rows : x_type.num_elements() / x_type.shape[0] / own;
   return make_kernel([rule = dropout_rule(attributes.p), stream = attributes.stream, type = x_type.dtype,
-                      count = x_type.num_elements(), rows_of_sample = x_type.num_elements() / x_type.shape[0] / own,
+                      count = x_type.num_elements(), sample_rows, first_row = attributes.first_row,
                       columns = ColumnRange{own, has_all ? own : attributes.all_columns, attributes.first_column},
                       threads = context.num_threads](const OperandAddresses& addresses, const StepScalars& scalars) {
     const PhiloxStream philox{scalars.seed, stream, scalars.pass};
-    const std::int64_t rows_before = scalars.first_sample * rows_of_sample;
+    const std::int64_t rows_before = scalars.first_sample * sample_rows + first_row;
     for_elements<1>(type, threads, count, {addresses.inputs[0]}, addresses.outputs[0],
                     [&](const auto& x, float* y, std::int64_t first, std::int64_t num_elements) {
                       if (columns.own == columns.all)

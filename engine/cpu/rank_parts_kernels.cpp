@@ -33,7 +33,7 @@ class SharedTensors {
   DType type() const { return wholes_[0].dtype; }
   std::int64_t size() const { return size_; }
   ElementRange part(std::size_t tensor, std::int64_t rank) const {
-    return rank_part(wholes_[tensor].num_elements(), attributes_.ranks.count, rank);
+    return rank_part(wholes_[tensor].num_elements(), attributes_.ranks.count, rank, attributes_.unit);
   }
   /// The number of the own part among those that are there, or -1.
   int part_operand(std::size_t tensor) const { return part_operands_[tensor]; }
@@ -96,6 +96,7 @@ class ReduceScatterKernel final : public CpuKernel {
     return modified_input<std::byte>(addresses, static_cast<int>(tensor)) + element * tensors_.size();
   }
   std::byte* part_at(const OperandAddresses& addresses, std::size_t tensor, std::int64_t element) const {
+    if (attributes_.is_output) return output<std::byte>(addresses, 0) + element * tensors_.size();
     return at(addresses, tensors_.num_tensors() + static_cast<std::size_t>(tensors_.part_operand(tensor)), element);
   }
 

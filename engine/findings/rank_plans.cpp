@@ -41,7 +41,8 @@ std::array<std::int64_t, 2> ends_of_larger_parts(std::int64_t num_samples, const
   const std::int64_t num_larger = num_samples % parts.num_parts;
   // All ranks take one in turn, or those of a rank follow each other.
   if (parts.stride > 1) return {num_larger % parts.stride, num_larger % parts.stride};
-  return {num_larger / parts.num_own, (num_larger + parts.num_own - 1) / parts.num_own};
+  const std::int64_t num_taken = parts.num_own / parts.num_pieces;
+  return {num_larger / num_taken, (num_larger + num_taken - 1) / num_taken};
 }
 
 /// Of a parameter, what the rank at a place among those that share layers has.

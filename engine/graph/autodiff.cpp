@@ -51,6 +51,11 @@ class Differentiation {
     std::vector<Operand> emit(Op op, std::vector<Operand> inputs) override {
       return owner_.emit(std::move(op), std::move(inputs), node_.layer);
     }
+    Operand view(Operand of, const Shape& shape) override {
+      const ValueId made = owner_.add_value({owner_.graph_.values[of].type.dtype, shape}, "output.grad", node_.layer);
+      owner_.graph_.values[made].view_of = of;
+      return made;
+    }
     void set_gradient(int position, Operand gradient) override {
       if (!owner_.needs_gradient_[node_.inputs[position]]) return;  // of what is frozen
       const bool is_loss = node_.outputs.empty() && definition_of(node_.op.kind).role != Role::communication;

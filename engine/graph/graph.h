@@ -128,6 +128,9 @@ struct Graph {
   /// By parameter: how ranks that share layers cut it; its value has the type of this rank's part. Empty: they do not.
   std::vector<std::optional<AxisCut>> parameter_cuts;
   std::vector<SharedInput> shared_inputs;
+  /// By parameter: whether what is found of its gradient is a term, which ranks that share layers add up. Empty: of
+  /// none.
+  std::vector<bool> gradient_terms;
   /// What outlives the graph's run and is no parameter: of a text that is written, in generation_graph.h.
   std::vector<ValueId> kept;
 

@@ -16,6 +16,9 @@ struct DropoutAttributes {
   /// Where other ranks have the other columns (of the last axis): how many there are, of which x has those from
   /// first_column on; element i is that of the whole tensor. 0: x has all.
   std::int64_t all_columns = 0, first_column = 0;
+  /// Where other ranks have other rows: how many each sample has, of which x has those of all samples from first_row
+  /// on. 0: x has all of a number of samples.
+  std::int64_t sample_rows = 0, first_row = 0;
   friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
 };
 

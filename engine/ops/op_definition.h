@@ -33,6 +33,8 @@ class GradientScope {
   virtual bool needs_gradient(int position) const = 0;
   /// Adds a backward op; returns its outputs.
   virtual std::vector<Operand> emit(Op op, std::vector<Operand> inputs) = 0;
+  /// What `of` holds, in a shape of as many elements.
+  virtual Operand view(Operand of, const Shape& shape) = 0;
   /// The gradient of that input; those of several uses are summed.
   virtual void set_gradient(int position, Operand gradient) = 0;
 };

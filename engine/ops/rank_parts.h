@@ -27,8 +27,9 @@ struct ElementRange {
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
-/// The range that the rank at a place of so many has of a tensor of so many elements.
-ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t place);
+/// The range that the rank at a place of so many has of a tensor of so many elements, of which `unit` stay together.
+ElementRange rank_part(std::int64_t num_elements, std::int64_t num_ranks, std::int64_t place,
+                       std::int64_t unit = rank_part_elements);
 
 struct RankPartsAttributes {
   RankGroup ranks{};
@@ -36,6 +37,9 @@ struct RankPartsAttributes {
   std::int64_t num_tensors = 0;  ///< whole ones, among the operands
   bool adds = false;             ///< reduce_scatter: to what the parts hold
   bool starts = false;           ///< Note [Started exchanges] in finish_exchange.h
+  std::int64_t unit = rank_part_elements;
+  bool is_output = false;  ///< reduce_scatter: the part is an output, and no operand in front
+  bool is_alike = false;   ///< all_gather: all ranks have the same gradient of what is gathered, else terms of it
   friend bool operator==(const RankPartsAttributes&, const RankPartsAttributes&) = default;
 };
 
@@ -52,5 +56,11 @@ Op reduce_scatter_op(std::span<const TensorType> tensors, const RankGroup& ranks
 /// inputs: the parts that the rank has, of those tensors of which it has one; outputs: the whole tensors, in each of
 /// which its part may lie in its place already.
 Op all_gather_op(std::span<const TensorType> tensors, const RankGroup& ranks, std::int64_t place);
+
+/// Of one tensor of which each rank has as many rows (of the last axis). inputs: whole; outputs: part (rows, C), the
+/// sum over `ranks` of this rank's rows.
+Op reduce_scatter_rows_op(const TensorType& whole, const RankGroup& ranks, std::int64_t place);
+/// inputs: part (rows, C); outputs: whole.
+Op all_gather_rows_op(const TensorType& whole, const RankGroup& ranks, std::int64_t place, bool is_alike);
 
 }  // namespace trainer

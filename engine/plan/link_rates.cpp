@@ -102,6 +102,7 @@ Exchange exchange_of(const Op& op) {
       for (std::size_t i = 0; i < op.inputs.size(); ++i)  // all but the own parts
         exchange.sent_bytes +=
             (i < static_cast<std::size_t>(attributes.num_tensors) ? 1 : -1) * op.inputs[i].num_bytes();
+      for (const TensorType& part : op.outputs) exchange.sent_bytes -= part.num_bytes();
       return exchange;
     }
     case OpKind::all_gather:
@@ -111,7 +112,7 @@ Exchange exchange_of(const Op& op) {
       exchange.sent_bytes = op.inputs[0].num_bytes();
       return exchange;
     case OpKind::receive:
-      exchange.sent_bytes = op.outputs[0].num_bytes();
+      exchange.received_bytes = op.outputs[0].num_bytes();
       return exchange;
     default:
       throw InternalError("internal error: of every op that communicates it is known what it sends");
@@ -138,7 +139,8 @@ std::optional<double> exchange_seconds(const Exchange& exchange, const RankLinks
   const auto seconds_by = [&](double call, double within, double between, double slower) {
     const double messages = static_cast<double>(spread.most - 1) * within + halvings * between;
     return call + exchange.num_rounds * messages +
-           slower * static_cast<double>(exchange.sent_bytes) / slowest->bytes_per_second;
+           slower * static_cast<double>(std::max(exchange.sent_bytes, exchange.received_bytes)) /
+               slowest->bytes_per_second;
   };
   return std::min(seconds_by(links.call_seconds, links.within.message_seconds, links.between.message_seconds, 1),
                   seconds_by(links.quick_call_seconds, links.within.quick_message_seconds,

@@ -60,8 +60,9 @@ RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_pe
 /// What an op of Role::communication does; of other ops nothing is sent.
 struct Exchange {
   RankGroup ranks{};
-  std::int64_t sent_bytes = 0;  ///< by a rank, which receives as many; between two stages by the one alone
-  int num_rounds = 0;           ///< times that all wait for something of all others
+  std::int64_t sent_bytes = 0;      ///< by a rank, which receives as many, but of two stages one sends
+  std::int64_t received_bytes = 0;  ///< of the other stage
+  int num_rounds = 0;               ///< times that all wait for something of all others
 };
 Exchange exchange_of(const Op& op);
 

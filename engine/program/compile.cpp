@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "engine/config/diagnostic.h"
@@ -143,6 +144,7 @@ void adopt_model(Program& program, Scheduler& scheduler, const Experiment& exper
   program.layers = graph.layers;
   program.parameters = graph.parameters;
   program.parameter_cuts = graph.parameter_cuts;
+  program.gradient_terms = graph.gradient_terms;
   program.loss_parts = graph.loss_parts;
   program.frozen_networks = graph.frozen_networks;
   const auto add_persistent = [&](std::string name, const Value& value) {
@@ -203,7 +205,7 @@ class SharedOrder {
               RecomputeOptions options) {
     Experiment of_first = experiment;
     const RankLayout ranks = rank_layout(experiment.parallel);
-    of_first.parallel.rank = ranks.data_group().first;  // with the largest part of each batch
+    of_first.parallel.rank = ranks.stage_group().first;  // with the largest parts of each batch and of layers
     const TrainingGraph training = make_training_graph(of_first, data, device);
     options.persistent_bytes = training.persistent_bytes;
     const RunSchedule schedule(of_first, data);
@@ -211,19 +213,28 @@ class SharedOrder {
       for (const ValueId field : training.graph.fields())
         options.persistent_bytes += round_to_blocks(staged_type(training.graph, field, schedule).num_bytes());
     order_ = recompute_order(training.graph, device, options);
-    for (const GraphNode& node : training.graph.nodes) kinds_.push_back(node.op.kind);
+    for (const GraphNode& node : training.graph.nodes) nodes_.push_back(kind_of(node));
   }
 
   void apply(Graph& graph) const {
-    const bool is_alike = std::equal(graph.nodes.begin(), graph.nodes.end(), kinds_.begin(), kinds_.end(),
-                                     [](const GraphNode& node, OpKind kind) { return node.op.kind == kind; });
-    require_internal(is_alike, "a model is made of the same ops on every rank");
-    if (!order_.empty()) apply_order(graph, order_);
+    std::vector<std::int32_t> place_of(nodes_.size(), -1);  // of the first's nodes among the graph's
+    std::size_t place = 0;
+    for (std::size_t n = 0; n < nodes_.size() && place < graph.nodes.size(); ++n)
+      if (kind_of(graph.nodes[place]) == nodes_[n]) place_of[n] = static_cast<std::int32_t>(place++);
+    require_internal(place == graph.nodes.size(), "a model is made of the same ops on every rank");
+    std::vector<std::int32_t> order;
+    for (const std::int32_t n : order_)
+      if (place_of[n] >= 0) order.push_back(place_of[n]);
+    if (!order.empty()) apply_order(graph, order);
   }
 
  private:
+  /// Ranks that share a layer have the same ops in the same order, but for those of a bias that the first has alone.
+  using NodeKind = std::tuple<OpKind, LayerId, Phase>;
+  static NodeKind kind_of(const GraphNode& node) { return {node.op.kind, node.layer, node.phase}; }
+
   std::vector<std::int32_t> order_;
-  std::vector<OpKind> kinds_;
+  std::vector<NodeKind> nodes_;
 };
 
 /// Blocks of what `load` allocates.
@@ -285,7 +296,8 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   std::optional<SharedOrder> shared_order;
   recompute.gathers_weights = Sharding(experiment).gathers_weights();
   const bool shares_norms = experiment.parallel.sync_batchnorm && experiment.parallel.data > 1;
-  if (recompute.gathers_weights || shares_norms) shared_order.emplace(experiment, data, device, recompute);
+  if (recompute.gathers_weights || shares_norms || experiment.parallel.tensor > 1)
+    shared_order.emplace(experiment, data, device, recompute);
   const Stages stages(experiment, data, schedule);
   program.parameter_stages = stages.parameter_stages();
   /// A micro-batch of so many samples, after all passes.

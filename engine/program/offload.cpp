@@ -14,7 +14,7 @@ namespace {
 /// One value's way out and back, by nodes of the graph as it was.
 struct Journey {
   ValueId value = -1;
-  std::int64_t made_by = -1;
+  std::int64_t made_by = -1;              ///< the last node that writes it
   std::int64_t last_forward_read = -1;    ///< made_by where nothing reads it there
   std::int64_t first_backward_read = -1;  ///< of a phase behind the forward pass
 };
@@ -53,6 +53,8 @@ class OffloadPass {
       for (const ValueId operand : node.inputs) {
         Journey& journey = of_value[root(operand)];
         if (is_forward) journey.last_forward_read = n;
+        // Ranks add up where terms lie: until then it is not what the backward pass reads.
+        if (is_forward && node.op.kind == OpKind::all_reduce) journey.made_by = n;
         if (!is_forward && journey.first_backward_read < 0) journey.first_backward_read = n;
       }
       for (const ValueId output : node.outputs) {

@@ -152,6 +152,7 @@ struct Program {
   /// is no pipeline.
   std::vector<std::vector<std::int32_t>> parameter_stages;
   std::vector<std::optional<AxisCut>> parameter_cuts;  ///< as Graph::parameter_cuts
+  std::vector<bool> gradient_terms;                    ///< as Graph::gradient_terms
   BufferId loss_statistics = -1;
   BufferId metric_counts = -1;  ///< what evaluations count in beside the loss; -1: nothing
   BufferId loss_scale = -1;     ///< Note [Loss scale] in engine/ops/loss_scale.h; -1: the loss is not scaled

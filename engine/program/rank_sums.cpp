@@ -1,5 +1,6 @@
 #include "engine/program/rank_sums.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <vector>
@@ -57,7 +58,11 @@ std::int64_t bucket_bytes(const ParallelConfig& parallel) {
 Scheduler::GradientSums gradient_sums(const Experiment& experiment, const RunSchedule& schedule) {
   const Sharding sharding(experiment);
   const bool overlaps = experiment.parallel.overlap && experiment.parallel.data > 1;
-  const bool happens_once = !schedule.accumulates() && schedule.parts().num_own == 1;
+  // What a rank without samples does in a pipeline has no backward pass in which it could join.
+  const std::int64_t odd = schedule.odd_batch_size();
+  const std::int64_t least = odd > 0 ? std::min(odd, schedule.batch_size()) : schedule.batch_size();
+  const bool all_have_samples = !is_pipelined(experiment.parallel) || least >= experiment.parallel.data;
+  const bool happens_once = !schedule.accumulates() && schedule.parts().num_own == 1 && all_have_samples;
   return {.in_backward = sharding.cuts_gradients() || (overlaps && happens_once),
           .keeps_wholes = !sharding.cuts_gradients(),
           .has_parts = sharding.is_on(),

@@ -235,18 +235,41 @@ std::vector<std::int32_t> parameters_to_sum(Scheduler& scheduler, std::span<cons
   return left;
 }
 
+/// Adds up gradients of which ranks that share layers have terms: Note [Cut rows] in tensor/cut_rows.h.
+void append_sums_of_layers(Program& program, Scheduler& scheduler, Routine& routine,
+                           std::span<const std::int32_t> parameters, const std::vector<BufferId>& gradient_of) {
+  if (program.gradient_terms.empty()) return;
+  std::map<DType, std::vector<BufferId>> terms;
+  for (const std::int32_t p : parameters)
+    if (const BufferId gradient = gradient_of[p]; program.gradient_terms[p] && gradient >= 0)
+      terms[program.buffers[gradient].type.dtype].push_back(gradient);
+  for (auto& [dtype, gradients] : terms) {
+    std::vector<TensorType> types;
+    for (const BufferId gradient : gradients) types.push_back(program.buffers[gradient].type);
+    scheduler.append_call(routine, all_reduce_op(types, program.ranks.tensor_group()), std::move(gradients), {},
+                          no_layer, Phase::update);
+  }
+}
+
 /// Adds up gradients of parameters that two stages of a pipeline hold, each those of its own layers.
 void append_sums_of_stages(Program& program, Scheduler& scheduler, Routine& routine,
-                           std::span<const std::int32_t> parameters) {
+                           std::span<const std::int32_t> parameters, const std::vector<BufferId>& gradient_of) {
+  if (program.parameter_stages.empty()) return;
   for (const std::int32_t p : parameters) {
-    if (program.parameter_stages.empty() || program.parameter_stages[p].size() < 2) continue;
+    const BufferId gradient = gradient_of[p];
+    if (program.parameter_stages[p].size() < 2 || gradient < 0) continue;
     const std::int64_t first = program.ranks.rank_of_stage(program.parameter_stages[p].front()),
                        second = program.ranks.rank_of_stage(program.parameter_stages[p].back());
-    const BufferId gradient = scheduler.gradients_at(0).kept(scheduler.shares_gradients())[p];
-    if (gradient < 0) continue;
     scheduler.append_call(routine, pair_sum_op({&program.buffers[gradient].type, 1}, first, second), {gradient}, {},
                           program.parameters[p].layer, Phase::update);
   }
+}
+
+/// Behind the sums over ranks that share a batch, for one stage may have added a weight's up before another has.
+void append_sums_of_model(Program& program, Scheduler& scheduler, Routine& routine,
+                          std::span<const std::int32_t> parameters, const std::vector<BufferId>& gradient_of) {
+  append_sums_of_layers(program, scheduler, routine, parameters, gradient_of);
+  append_sums_of_stages(program, scheduler, routine, parameters, gradient_of);
 }
 
 /// What of the loss's statistics tells of lost weights.
@@ -279,7 +302,6 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   append_statistics_sum(program, scheduler, routine, Phase::update);
   const BufferId counted = shares_model(program) ? append_start_of_count(program, scheduler, routine) : BufferId{-1};
-  append_sums_of_stages(program, scheduler, routine, parameters);
   if (!program.part_sums.sums_over_ranks) {
     std::vector<BufferId> left;
     for (const std::int32_t p : parameters_to_sum(scheduler, parameters))
@@ -287,6 +309,7 @@ void append_whole_update(Program& program, Scheduler& scheduler, const Experimen
     append_gradient_sums(program, scheduler, routine, left);
   }
   const std::vector<BufferId>& gradients = scheduler.gradient_buffers();
+  append_sums_of_model(program, scheduler, routine, parameters, gradients);
   const BufferId factor = append_gradient_factor(program, scheduler, experiment, routine, parameters, gradients);
   append_update(program, scheduler, experiment, routine, factor, parameters);
   for (const std::int32_t p : parameters)
@@ -322,8 +345,8 @@ void append_shared_update(Program& program, Scheduler& scheduler, const Experime
   const std::vector<std::int32_t> parameters = trained_parameters(program);
   append_statistics_sum(program, scheduler, routine, Phase::update);
   const BufferId counted = append_start_of_count(program, scheduler, routine);
-  append_sums_of_stages(program, scheduler, routine, parameters);
   if (!sharding.cuts_gradients()) append_shared_sums(program, scheduler, routine, parameters);
+  append_sums_of_model(program, scheduler, routine, parameters, scheduler.gradient_parts());
   std::vector<std::int32_t> own;
   std::vector<BufferId> parts;
   for (const std::int32_t p : parameters) {

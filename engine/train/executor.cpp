@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "datasets/batch_reader.h"
 #include "engine/ops/op_definition.h"
@@ -257,11 +258,20 @@ void Executor::queue(std::size_t first, std::size_t count, const StepScalars& sc
 std::vector<Executor::PassPart> Executor::parts_of(std::size_t first, std::size_t count) const {
   std::vector<PassPart> parts;
   std::size_t begin = 0, end = 0;
+  // Slots whose copies begin or end here alone: what is recorded waits for all that it starts, and for nothing else.
+  std::set<std::int32_t> lone_copies;
   const auto add_recorded = [&] {
-    if (end > begin) parts.push_back({begin, end});
+    if (end > begin) parts.push_back({begin, end, /*is_recorded=*/lone_copies.empty()});
+    lone_copies.clear();
   };
   for_every_call(first, count, {}, [&](std::int32_t index, const void* const*) {
-    if (definition_of(program_.calls[index].op.kind).role == Role::communication) {
+    const Op& op = program_.calls[index].op;
+    if (op.kind == OpKind::offload || op.kind == OpKind::fetch) {
+      const auto& attributes = attributes_of<OffloadAttributes>(op);
+      const bool has_begun = attributes.finish && lone_copies.erase(attributes.slot) > 0;
+      if (!has_begun) lone_copies.insert(attributes.slot);
+    }
+    if (definition_of(op.kind).role == Role::communication) {
       add_recorded();
       parts.push_back({end, end + 1, /*is_recorded=*/false});
       begin = end + 1;

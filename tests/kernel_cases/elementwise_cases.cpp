@@ -158,21 +158,25 @@ void add_dropout(KernelCases& cases, DType type) {
 }
 
 /// Half of the columns of rows, from within a block of words on.
-void add_dropout_of_columns(KernelCases& cases, DType type) {
-  add_elements(
-      cases, case_name("dropout_of_columns", type, ""), "dropout_of_columns_kernel",
-      [type](SizedCase& sized, std::int64_t count) {
-        const StepScalars step{.seed = 7, .pass = 3};
-        const auto scalars =
-            sized.holding(OperandRole::input, DType::u8, std::as_bytes(std::span<const StepScalars>(&step, 1)));
-        const std::int64_t own = count % 4096 == 0 ? 4096 : count;
-        const auto x = sized.input(type, count), y = sized.output(type, count);
-        sized.launch = [=](const OperandAddresses& at, Stream stream) {
-          constexpr std::uint32_t tenth = (1u << 24) / 10;
-          dropout_of_columns(type, 5, tenth, 1.0F / 0.9F, at.as<const StepScalars>(scalars), at[x], at[y],
-                             {.own = own, .all = 2 * own + 1, .first = own + 1}, count / own, count / own, stream);
-        };
-      });
+void add_dropout_of_part(KernelCases& cases, DType type) {
+  add_elements(cases, case_name("dropout_of_part", type, ""), "dropout_of_part_kernel",
+               [type](SizedCase& sized, std::int64_t count) {
+                 const StepScalars step{.seed = 7, .pass = 3};
+                 const auto scalars = sized.holding(OperandRole::input, DType::u8,
+                                                    std::as_bytes(std::span<const StepScalars>(&step, 1)));
+                 const std::int64_t own = count % 4096 == 0 ? 4096 : count;
+                 const auto x = sized.input(type, count), y = sized.output(type, count);
+                 sized.launch = [=](const OperandAddresses& at, Stream stream) {
+                   constexpr std::uint32_t tenth = (1u << 24) / 10;
+                   dropout_of_part(type, 5, tenth, 1.0F / 0.9F, at.as<const StepScalars>(scalars), at[x], at[y],
+                                   {.own_columns = own,
+                                    .all_columns = 2 * own + 1,
+                                    .first_column = own + 1,
+                                    .sample_rows = count / own,
+                                    .first_row = 0},
+                                   count / own, stream);
+                 };
+               });
 }
 
 void add_casts(KernelCases& cases) {
@@ -211,7 +215,7 @@ void add_elementwise_cases(KernelCases& cases) {
     add_products(cases, type);
     add_glus(cases, type);
     add_dropout(cases, type);
-    add_dropout_of_columns(cases, type);
+    add_dropout_of_part(cases, type);
   }
   add_sums_of_doubles(cases);
   add_casts(cases);

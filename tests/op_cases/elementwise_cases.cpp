@@ -180,6 +180,24 @@ std::vector<OpCase> dropout_cases_of(bool backward) {
                      {{y}},
                      dropout_scalars()});
   }
+  // Rows of a larger tensor.
+  for (const auto& [own, columns, all, first] :
+       {std::array<std::int64_t, 4>{3, 5, 9, 3}, {64, 64, 128, 64}, {1, 67, 4, 3}}) {
+    const TensorType type{DType::f32, {own, columns}}, whole{DType::f32, {all, columns}};
+    DropoutAttributes attributes = dropout_attributes(0.4);
+    attributes.sample_rows = all;
+    attributes.first_row = first;
+    const Op forward = dropout_op(type, attributes);
+    const Values all_x = random_values(whole, 1), all_y = dropped(all_x, 0.4);
+    const auto rows_of = [&, first = first, own = own, columns = columns](const Values& values) {
+      return Values(values.begin() + first * columns, values.begin() + (first + own) * columns);
+    };
+    cases.push_back({"rows of " + whole.to_string() + ", " + type.to_string(),
+                     backward ? dropout_backward_op(forward) : forward,
+                     {rows_of(all_x)},
+                     {{rows_of(all_y)}},
+                     dropout_scalars()});
+  }
   return cases;
 }
 

@@ -68,7 +68,9 @@ TEST_CASE("of every op that communicates it is known what it sends") {
                                       {OpKind::send, send_op(tensors[0], peer_attributes(0, 1, 0, false))},
                                       {OpKind::receive, receive_op(tensors[0], peer_attributes(0, 1, 0, false))}};
     REQUIRE(ops.contains(static_cast<OpKind>(kind)));
-    CHECK(exchange_of(ops.at(static_cast<OpKind>(kind))).sent_bytes > 0);
+    const Exchange exchange = exchange_of(ops.at(static_cast<OpKind>(kind)));
+    CHECK((exchange.sent_bytes > 0) == (static_cast<OpKind>(kind) != OpKind::receive));
+    CHECK((exchange.received_bytes > 0) == (static_cast<OpKind>(kind) == OpKind::receive));
   }
 }
 

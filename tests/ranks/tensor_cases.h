@@ -26,6 +26,29 @@ schedule: {type: cosine, warmup_steps: 3}
 train: {batch_size: 9, steps: 12, eval_every: 4, clip_norm: 1}
 )";
 
+/// Texts whose length 2 and 4 ranks divide, with all that is computed by rows between layers, and layers that are not
+/// cut in between, one of them in a branch.
+inline constexpr const char* rows_model = R"(
+name: rows
+seed: 5
+data: {type: synthetic, samples: 19, sequence_length: 8, classes: 24, validation_samples: 5}
+model:
+  layers:
+    - embedding: {num: 24, dim: 16, name: wte}
+    - dropout: {p: 0.1}
+    - repeat:
+        times: 2
+        layers:
+          - residual: {layers: [rmsnorm, {linear: {out: 32}}, gelu, {linear: {out: 16}}, {dropout: {p: 0.1}}]}
+          - residual: {layers: [layernorm, {linear: {out: 16}}]}
+          - residual: {layers: [{layernorm: {affine: false}}, {linear: {out: 48}}, {attention: {heads: 4, causal: true}}, {linear: {out: 16, bias: false}}]}
+    - relu
+    - layernorm
+    - linear: {out: 24}
+optimizer: {type: adamw, lr: 0.01}
+train: {batch_size: 8, steps: 9, eval_every: 3, clip_norm: 0.5}
+)";
+
 inline std::vector<RankCase> tensor_cases() {
   return {
       {"gates", gates_model},
@@ -38,6 +61,10 @@ inline std::vector<RankCase> tensor_cases() {
       {"text", text_model},
       {"a tied embedding", tied_model},
       {"a tied embedding, computed again", tied_model, {"train.checkpointing={every: 1}", "memory.offload=['*']"}},
+      {"sums that wait on the host",
+       text_model,
+       {"data.sequence_length=16", "data.classes=1030", "memory.offload=['*']",
+        "model.layers=[{embedding: {num: 1030, dim: 256}}, {linear: {out: 256}}, {linear: {out: 1030}}]"}},
       {"a tied embedding in 16 bits", tied_model, {"train.amp=bf16", "optimizer.lr=0.001"}, 3e-2},
       {"a tied embedding in fp16",
        tied_model,
@@ -46,6 +73,12 @@ inline std::vector<RankCase> tensor_cases() {
       {"many words, of which the head has rows of its own",
        text_model,
        {"data.classes=1100", "model.layers.0.num=1100", "model.layers.3.out=1100"}},
+      {"rows", rows_model},
+      {"rows, accumulated",
+       rows_model,
+       {"train.accumulation_steps=2", "optimizer={type: sgd, lr: 0.1, momentum: 0.9}"}},
+      {"rows, computed again", rows_model, {"train.checkpointing={every: 1}", "memory.allocator=planned"}},
+      {"rows in 16 bits", rows_model, {"train.amp=bf16", "optimizer.lr=0.001", "memory.gradients=16bit"}, 3e-2},
       {"a last batch of one sample", gates_model, {"data.samples=37", "data.validation_samples=10"}},
       {"a vocabulary that is not divided evenly",
        text_model,

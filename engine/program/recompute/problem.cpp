@@ -75,12 +75,15 @@ void hold_gradients(const Graph& graph, RecomputeProblem& problem) {
       add_once(problem.nodes[last_reader[p]].inputs, graph.parameter_gradients[p]);
 }
 
-/// What ranks add up where it lies is never made again.
+/// What ranks add up is never made again.
 void keep_sums(const Graph& graph, RecomputeProblem& problem) {
   std::vector<bool> is_sum(graph.values.size(), false);
   for (const GraphNode& node : graph.nodes)
-    if (node.op.kind == OpKind::all_reduce && node.phase == Phase::forward)
-      for (const ValueId sum : node.inputs) is_sum[root_of(graph, sum)] = true;
+    if (node.phase == Phase::forward) {
+      if (node.op.kind == OpKind::all_reduce)
+        for (const ValueId sum : node.inputs) is_sum[root_of(graph, sum)] = true;
+      if (node.op.kind == OpKind::reduce_scatter) is_sum[root_of(graph, node.outputs[0])] = true;
+    }
   for (RecomputeProblem::Node& node : problem.nodes)
     for (const std::int32_t output : node.outputs) {
       if (!is_sum[output]) continue;

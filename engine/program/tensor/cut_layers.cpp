@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/graph/metrics.h"
+#include "engine/program/tensor/cut_rows.h"
 #include "engine/program/tensor/layer_regions.h"
 
 namespace trainer {
@@ -272,6 +273,7 @@ void cut_layers(Graph& forward, const Experiment& experiment, const DataDescript
   for (const LayerRegion& region : cuts.regions) cutter.cut(region);
   for (const ClassCut& cut : cuts.classes) cutter.cut(cut);
   cutter.finish();
+  cut_rows(forward, ranks);
 }
 
 }  // namespace trainer

@@ -19,8 +19,9 @@ namespace trainer {
 //
 // This is a pass over the forward graph, before all others: ops are those of smaller layers, and all_reduce. Weights
 // are values of this rank's part (Graph::parameter_cuts), from which follow gradients, the optimizer's state and files
-// (TensorPart::axis). What is not cut every rank computes alike, to the bit, so parameters stay alike. Ranks that share
-// a layer may compute other things again: what they add up is kept, so its order is that of the graph on all of them.
+// (TensorPart::axis). What is not cut every rank computes alike, to the bit, so parameters stay alike, or in rows
+// (Note [Cut rows] in cut_rows.h). What ranks add up is kept, and what else is computed again is so on all of them, in
+// the order of the first.
 
 /// Leaves this rank's part of layers in a forward pass; does nothing where one rank has them whole. Throws ConfigError
 /// where a layer cannot be shared evenly, or none at all.

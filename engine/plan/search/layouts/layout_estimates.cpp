@@ -98,8 +98,7 @@ std::vector<LayoutEstimates::Stage> LayoutEstimates::stages_of(const ModelCosts&
   for (std::size_t stage = 0; stage < stages.size(); ++stage)
     stages[stage].ranks = ranks_of_stage(layout, static_cast<std::int64_t>(stage)).data_group();
   const auto part = [&](std::int64_t num_bytes, bool is_cut) { return is_cut ? num_bytes / layout.data : num_bytes; };
-  const bool shares_state = layout.shard != Shard::none, shares_weights = layout.shard == Shard::parameters,
-             shares_gradients = layout.shard >= Shard::gradients;
+  const bool shares_state = layout.shard != Shard::none, shares_weights = layout.shard == Shard::parameters;
   for (std::size_t p = 0; p < costs.parameters.size(); ++p) {
     const ParameterCosts& parameter = costs.parameters[p];
     const bool is_trained = parameter.gradient > 0;
@@ -114,7 +113,7 @@ std::vector<LayoutEstimates::Stage> LayoutEstimates::stages_of(const ModelCosts&
       if (of_parameter.size() < 2) continue;
       const std::int64_t first = ranks_of_stage(layout, of_parameter.front()).rank;
       const RankGroup both{2, first, ranks_of_stage(layout, of_parameter.back()).rank - first};
-      stage.tied_seconds += seconds_of_parts(both, part(parameter.gradient, shares_gradients), 2, rates_.links);
+      stage.tied_seconds += seconds_of_parts(both, part(parameter.gradient, shares_state), 2, rates_.links);
     }
   }
   return stages;
