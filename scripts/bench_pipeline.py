@@ -9,19 +9,9 @@ first losses of both must be those of one process of the same program that takes
 alternate, every second time in the other order; ratios are of the runs beside each other, their median shown. The bubble is
 predicted, not measured.
 """
-import argparse
-import datetime
-import functools
-import json
-import os
-import platform
-import socket
-import statistics
-
 import bench_cpu
-from bench_cpu import MIB, PYTHON, RESULTS, ROOT, RunFailed, run_process
-from bench_ranks import LOSS_TOLERANCE, Ranks, TorchRanks
-from losses import largest_difference
+from bench_ranks import (Ranks, Results, TorchRanks, held_by_rank, loss_differences, measure_pairs, parse, ranks_parser,
+                         verdict_of)
 
 # By the number of parts, where those behind the first begin: layers in PyTorch's list, or blocks of a GPT; and what trainer
 # calls the layer at a place.
@@ -49,34 +39,8 @@ class Pipeline(Ranks):
 
 class TorchPipeline(TorchRanks):
     def __init__(self, network, num_ranks, micro_batches, schedule="1f1b", cut=(), options=None):
-        self.settings = [f"--micro-batches={micro_batches}", f"--schedule={schedule}", "--cut", *map(str, cut)]
-        super().__init__(network, num_ranks, "none", options)
-        self.name = "torch"
-
-    def run(self, seconds, options):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        output, _ = run_process(
-            [str(PYTHON), str(ROOT / "scripts" / "bench_pipeline_torch.py"), self.network, f"--ranks={self.num_ranks}",
-             f"--port={port}", f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *self.settings, *options],
-            {"OMP_NUM_THREADS": "1"})
-        return json.loads(output.splitlines()[-1])
-
-
-@functools.cache
-def losses_of_one(kind, network, micro_batches, **options):
-    return kind(network, 1, micro_batches, **options).first["losses"]
-
-
-def loss_difference(competitor, micro_batches, **options):
-    """Of a competitor's first losses from those of one process."""
-    losses = competitor.first["losses"]
-    one = losses_of_one(type(competitor), competitor.network, micro_batches, **options)
-    difference = largest_difference(losses, one)
-    if difference > LOSS_TOLERANCE:
-        raise RunFailed(f"{competitor.name} trains {competitor.network} to other losses in a pipeline: {losses}, not {one}")
-    return difference
+        settings = [f"--micro-batches={micro_batches}", f"--schedule={schedule}", "--cut", *map(str, cut)]
+        super().__init__(network, num_ranks, "torch", "bench_pipeline_torch.py", settings, options)
 
 
 def predicted_bubble(schedule, num_ranks, micro_batches):
@@ -88,47 +52,27 @@ def predicted_bubble(schedule, num_ranks, micro_batches):
 def measure(network, schedule, cut, arguments):
     layout = (network, arguments.ranks, arguments.micro_batches, schedule, cut)
     ours, theirs = Pipeline(*layout), TorchPipeline(*layout)
-    found = {"options": theirs.options, "cut": [CUTS[network][1](place) for place in cut],
-             "predicted_bubble": predicted_bubble(schedule, arguments.ranks, arguments.micro_batches),
-             "loss_difference": {
-                 ours.name: loss_difference(ours, arguments.micro_batches),
-                 theirs.name: loss_difference(theirs, arguments.micro_batches, options=tuple(theirs.options))}}
-    results = bench_cpu.measure(f"{network}, {schedule}", [ours, theirs], arguments.repetitions, arguments.seconds)
-    found["runs"] = {name: result["runs"] for name, result in results.items()}
-
-    def ratio(key):
-        return statistics.median(a[key] / b[key] for a, b in zip(*found["runs"].values()))
-
-    return {**found, "speed": ratio("samples_per_second"), "memory": ratio("peak_bytes"),
-            "memory_above_import": ratio("above_import_bytes")}
+    return {"options": theirs.options, "cut": [CUTS[network][1](place) for place in cut],
+            "predicted_bubble": predicted_bubble(schedule, arguments.ranks, arguments.micro_batches),
+            "loss_difference": loss_differences(ours, theirs, (network, 1, arguments.micro_batches)),
+            **measure_pairs(f"{network}, {schedule}", ours, theirs, arguments)}
 
 
 def print_found(network, schedule, found):
-    held = [statistics.median(run["above_import_bytes"] for run in runs) / MIB for runs in found["runs"].values()]
-    speed, memory = found["speed"], found["memory_above_import"]
-    missed = [what for what, is_met in (("speed", speed > SPEED_GOAL), ("memory", memory < MEMORY_GOAL)) if not is_met]
-    print(f"{network:<10}{schedule:<13}{speed:5.2f}    {memory:.2f}  ({held[0]:4.0f} of {held[1]:4.0f} MiB)"
-          f"{found['predicted_bubble']:11.1%}  {'not met: ' + ', '.join(missed) if missed else 'met'}", flush=True)
+    print(f"{network:<10}{schedule:<13}{found['speed']:5.2f}    {found['memory_above_import']:.2f}  "
+          f"{f'({held_by_rank(found)})':<21}{found['predicted_bubble']:11.1%}  "
+          f"{verdict_of(found, SPEED_GOAL, MEMORY_GOAL)}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=list(CUTS), metavar="NETWORK", help=", ".join(CUTS))
-    parser.add_argument("--ranks", type=int, default=2)
+    parser = ranks_parser(__doc__, CUTS)
     parser.add_argument("--micro-batches", type=int, default=8, help="of each batch; its size must be a multiple")
     parser.add_argument("--schedule", choices=list(PIECES), action="append", help="also several; default: all")
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    arguments = parser.parse_args()
+    arguments = parse(parser, CUTS)
     for network in arguments.networks:
-        if network not in CUTS:
-            parser.error(f"unknown network {network}; there are {', '.join(CUTS)}")
         if bench_cpu.NETWORKS[network][0] % arguments.micro_batches != 0:
             parser.error(f"the batch of {network} has {bench_cpu.NETWORKS[network][0]} samples, which are not cut evenly")
-    results = {"date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
-               "ranks": arguments.ranks, "micro_batches": arguments.micro_batches, "load_before": os.getloadavg()[0],
-               "networks": {}}
-    name = f"pipeline_{results['date']}{f'_{arguments.ranks}_ranks' if arguments.ranks != 2 else ''}.json"
+    results = Results("pipeline", arguments, micro_batches=arguments.micro_batches, networks={})
     print(f"A pipeline of {arguments.ranks} ranks of one thread, {arguments.micro_batches} micro-batches, trainer over "
           f"PyTorch (gloo), the median of {arguments.repetitions} pairs\n"
           "network   schedule     speed  memory of a rank, both above import  predicted bubble\n"
@@ -142,11 +86,9 @@ def main():
                 continue
             found = measure(network, schedule, cut, arguments)
             print_found(network, schedule, found)
-            results["networks"].setdefault(network, {})[schedule] = found
-            results["load_after"] = os.getloadavg()[0]
-            # After each, so that a stop leaves what is whole.
-            (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    print(f"written to scripts/results/{name}")
+            results.told["networks"].setdefault(network, {})[schedule] = found
+            results.write()
+    print(f"written to scripts/results/{results.name}")
 
 
 if __name__ == "__main__":

@@ -6,16 +6,12 @@ A rank makes only its own layers, each from a seed of its own, so that one rank 
 micro-batches, has the same model. An embedding that the head shares is held by the first and the last rank, which add up its
 gradients. The first rank has the inputs, the last one the targets; all else is as in bench_cpu_torch.py.
 """
-import argparse
-import json
-import os
 import sys
-import time
 
 import bench_cpu_torch as alone
 import torch
 import torch.distributed as dist
-from bench_ranks_torch import on_ranks
+from bench_ranks_torch import on_ranks, rank_parser, train_and_tell
 from pytorch_gpt import GPT
 from torch import nn
 from torch.distributed.pipelining import (PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B,
@@ -153,58 +149,28 @@ def train(arguments, rank):
     def loss_of(output, target):
         return criterion(output, target) / arguments.micro_batches  # which spares the schedule to scale all gradients
 
-    step = (make_alone(parts[0], inputs, targets, loss_of) if num_ranks == 1 else
-            make_pipeline(parts, inputs, targets, loss_of, arguments, rank))
-    # Rank 0 is the first that begins a step and the last that ends it.
-    step_seconds, losses = [], torch.zeros(arguments.warmup_steps, dtype=torch.float64)
-    begin = end = None
-    for index in range(1 << 30):
-        if index == arguments.warmup_steps:
-            begin = end = time.perf_counter()
-        start = time.perf_counter()
+    compute = (make_alone(parts[0], inputs, targets, loss_of) if num_ranks == 1 else
+               make_pipeline(parts, inputs, targets, loss_of, arguments, rank))
+
+    def step(index):
         optimizer.zero_grad(set_to_none=True)
-        told = sum(loss.item() for loss in step(index))  # as a training loop that prints its loss, on the last rank
+        told = sum(loss.item() for loss in compute(index))  # as a training loop that prints its loss, on the last rank
         if ends is not None and tied is not None:
             dist.all_reduce(tied.grad, group=ends)
         optimizer.step()
-        if begin is None:
-            losses[index] = told
-            continue
-        end = time.perf_counter()
-        step_seconds.append(end - start)
-        if len(step_seconds) % 3 == 0:  # all ranks stop behind the same step
-            goes_on = torch.tensor([end - begin < arguments.seconds], dtype=torch.float32)
-            dist.broadcast(goes_on, 0)
-            if goes_on.item() == 0:
-                break
-    held = torch.tensor([alone.resident_bytes("VmHWM"), imported_bytes], dtype=torch.float64)
-    above = torch.tensor([held[0] - held[1]], dtype=torch.float64)
-    dist.all_reduce(above, dist.ReduceOp.MAX)
-    dist.all_reduce(held, dist.ReduceOp.MAX)
-    dist.broadcast(losses, num_ranks - 1)
-    if rank == 0:
-        print(json.dumps({"samples_per_second": batch * len(step_seconds) / sum(step_seconds),
-                          "step_seconds": sum(step_seconds) / len(step_seconds), "best_step_seconds": min(step_seconds),
-                          "peak_bytes": held[0].item(), "above_import_bytes": above.item(),
-                          "parameters": num_parameters, "losses": losses.tolist()}), flush=True)
-    dist.barrier()
-    os._exit(0)  # threads of gloo that PyTorch leaves may abort a process that ends the usual way
+        return told
+
+    # Rank 0 is the first that begins a step and the last that ends it.
+    train_and_tell(arguments, rank, step, batch, num_parameters, imported_bytes, losses_of=num_ranks - 1)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("network", choices=[*alone.NETWORKS, *alone.GPTS])
-    parser.add_argument("--ranks", type=int, default=2)
+    parser = rank_parser(__doc__)
     parser.add_argument("--schedule", choices=[*SCHEDULES], default="1f1b")
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--cut", type=int, nargs="*", default=[],
                         help="layers, or blocks of a GPT, at which the parts behind the first begin; one rank has none")
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--channels-last", action="store_true")
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, not their times")
-    arguments = parser.parse_args()
-    return on_ranks(arguments, train)
+    return on_ranks(parser.parse_args(), train)
 
 
 if __name__ == "__main__":

@@ -65,8 +65,10 @@ class Ranks:
 
 
 class TorchRanks:
-    def __init__(self, network, num_ranks, shard, options=None):
-        self.network, self.num_ranks, self.shard, self.name = network, num_ranks, shard, PEERS[shard]
+    """PyTorch's, in a script of ours; its `settings` are what makes the ranks, `options` how PyTorch is fastest on them."""
+
+    def __init__(self, network, num_ranks, name, script, settings, options=None):
+        self.network, self.num_ranks, self.name, self.script, self.settings = network, num_ranks, name, script, settings
         self.warmup = bench_cpu.NETWORKS[network][1]
         layouts = [[], ["--channels-last"]] if network not in bench_cpu.WITHOUT_LAYOUTS else [[]]
         tried = [(self.run(1.5, chosen), chosen) for chosen in (layouts if options is None else [list(options)])]
@@ -77,8 +79,8 @@ class TorchRanks:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         output, _ = run_process(
-            [str(PYTHON), str(ROOT / "scripts" / "bench_ranks_torch.py"), self.network, f"--ranks={self.num_ranks}",
-             f"--shard={self.shard}", f"--port={port}", f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *options],
+            [str(PYTHON), str(ROOT / "scripts" / self.script), self.network, f"--ranks={self.num_ranks}", f"--port={port}",
+             f"--seconds={seconds}", f"--warmup-steps={self.warmup}", *self.settings, *options],
             {"OMP_NUM_THREADS": "1"})
         return json.loads(output.splitlines()[-1])
 
@@ -86,45 +88,65 @@ class TorchRanks:
         return self.run(seconds, self.options)
 
 
+class TorchShards(TorchRanks):
+    def __init__(self, network, num_ranks, shard, options=None):
+        super().__init__(network, num_ranks, PEERS[shard], "bench_ranks_torch.py", [f"--shard={shard}"], options)
+
+
 @functools.cache
-def first_losses(kind, network, num_ranks, *options):
-    """Of ranks that each hold the model."""
-    return kind(network, num_ranks, "none", *options).first["losses"]
+def first_losses(kind, *layout, **options):
+    return kind(*layout, **options).first["losses"]
 
 
-def loss_difference(competitor, *options):
-    """Of a competitor's first losses from those of ranks that each hold the model."""
-    losses = competitor.first["losses"]
-    whole = first_losses(type(competitor), competitor.network, competitor.num_ranks, *options)
-    difference = largest_difference(losses, whole)
+def loss_difference(competitor, layout, **options):
+    """Of a competitor's first losses from those of one of its kind in another layout."""
+    losses, expected = competitor.first["losses"], first_losses(type(competitor), *layout, **options)
+    difference = largest_difference(losses, expected)
     if difference > LOSS_TOLERANCE:
         raise RunFailed(f"{competitor.name} trains {competitor.network} to other losses where ranks share the model: "
-                        f"{losses}, not {whole}")
+                        f"{losses}, not {expected}")
     return difference
 
 
-def measure(network, num_ranks, shard, repetitions, seconds, num_busy):
-    competitors = [Ranks(network, num_ranks, shard), TorchRanks(network, num_ranks, shard)]
-    ours, theirs = competitors
-    found = {"options": theirs.options}
-    if shard != "none":
-        found["loss_difference"] = {ours.name: loss_difference(ours),
-                                    theirs.name: loss_difference(theirs, tuple(theirs.options))}
-    if num_busy:
-        competitors = [bench_cpu.Beside(competitor, num_busy) for competitor in competitors]
-    runs = {competitor.name: [] for competitor in competitors}
-    for number in range(repetitions):
-        for competitor in competitors if number % 2 == 0 else reversed(competitors):
-            runs[competitor.name].append(competitor.repetition(seconds))
-    ours, theirs = runs.values()
-    if ours[0]["parameters"] != theirs[0]["parameters"]:
-        raise RunFailed(f"the programs do not train the same {network}")
+def loss_differences(ours, theirs, layout):
+    return {ours.name: loss_difference(ours, layout),
+            theirs.name: loss_difference(theirs, layout, options=tuple(theirs.options))}
+
+
+def measure_pairs(what, ours, theirs, arguments):
+    """All runs, and ours over theirs: the medians of pairs."""
+    competitors = [ours, theirs]
+    if arguments.busy:
+        competitors = [bench_cpu.Beside(competitor, arguments.busy) for competitor in competitors]
+    results = bench_cpu.measure(what, competitors, arguments.repetitions, arguments.seconds)
+    runs = {name: result["runs"] for name, result in results.items()}
 
     def ratio(key):
-        return statistics.median(a[key] / b[key] for a, b in zip(ours, theirs))
+        return statistics.median(a[key] / b[key] for a, b in zip(*runs.values()))
 
-    return {**found, "runs": runs, "speed": ratio("samples_per_second"),
-            "memory": ratio("peak_bytes"), "memory_above_import": ratio("above_import_bytes")}
+    return {"runs": runs, "speed": ratio("samples_per_second"), "memory": ratio("peak_bytes"),
+            "memory_above_import": ratio("above_import_bytes")}
+
+
+def held_by_rank(found):
+    """MiB above what is there before the model, as both are told."""
+    held = [statistics.median(run["above_import_bytes"] for run in runs) / MIB for runs in found["runs"].values()]
+    return f"{held[0]:.0f} of {held[1]:.0f} MiB"
+
+
+def verdict_of(found, speed_goal, memory_goal):
+    """Of goals that are to be passed."""
+    missed = [what for what, is_met in (("speed", found["speed"] > speed_goal),
+                                        ("memory", found["memory_above_import"] < memory_goal)) if not is_met]
+    return f"not met: {', '.join(missed)}" if missed else "met"
+
+
+def measure(network, shard, arguments):
+    ours, theirs = (kind(network, arguments.ranks, shard) for kind in (Ranks, TorchShards))
+    found = {"options": theirs.options}
+    if shard != "none":
+        found["loss_difference"] = loss_differences(ours, theirs, (network, arguments.ranks, "none"))
+    return {**found, **measure_pairs(f"{network}, {shard}", ours, theirs, arguments)}
 
 
 def measure_all(arguments, shard):
@@ -133,37 +155,59 @@ def measure_all(arguments, shard):
           f"{arguments.repetitions} pairs\nnetwork     speed  memory of a rank, both above what is there before the model\n"
           f"goal      ≥ {SPEED_GOAL:.2f}  ≤ {MEMORY_GOAL:.2f}", flush=True)
     for network in arguments.networks:
-        found = measure(network, arguments.ranks, shard, arguments.repetitions, arguments.seconds, arguments.busy)
-        held = [statistics.median(run["above_import_bytes"] for run in runs) / MIB for runs in found["runs"].values()]
-        print(f"{network:<10} {found['speed']:6.2f}  {found['memory_above_import']:.2f}  ({held[0]:.0f} of {held[1]:.0f} MiB)",
-              flush=True)
+        found = measure(network, shard, arguments)
+        print(f"{network:<10} {found['speed']:6.2f}  {found['memory_above_import']:.2f}  ({held_by_rank(found)})", flush=True)
         yield network, found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=NETWORKS)
+def ranks_parser(documentation, networks):
+    parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
+    parser.add_argument("networks", nargs="*", default=list(networks), metavar="NETWORK", help=", ".join(networks))
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--shard", choices=[level for level in PEERS if level != "none"], action="append", metavar="LEVEL",
-                        help="optimizer or parameters, also both: ranks that share the model")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="beside N processes that keep a core busy each")
+    return parser
+
+
+def parse(parser, networks):
     arguments = parser.parse_args()
-    results = {"date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
-               "ranks": arguments.ranks, "busy": arguments.busy, "load_before": os.getloadavg()[0]}
-    places = {"none": results} if not arguments.shard else {shard: {} for shard in arguments.shard}
+    unknown = [network for network in arguments.networks if network not in networks]
+    if unknown:
+        parser.error(f"unknown network {unknown[0]}; there are {', '.join(networks)}")
+    return arguments
+
+
+class Results:
+    """What is written to scripts/results/<kind>_<date>.json, with what it was measured on."""
+
+    def __init__(self, kind, arguments, **more):
+        self.told = {"date": datetime.date.today().isoformat(), "machine": platform.processor() or platform.machine(),
+                     "ranks": arguments.ranks, "busy": arguments.busy, **more, "load_before": os.getloadavg()[0]}
+        self.name = (f"{kind}_{self.told['date']}{f'_{arguments.ranks}_ranks' if arguments.ranks != 2 else ''}"
+                     f"{'_busy' if arguments.busy else ''}.json")
+
+    def write(self):
+        """After each measurement, so that a stop leaves what is whole."""
+        self.told["load_after"] = os.getloadavg()[0]
+        (RESULTS / self.name).write_text(json.dumps(self.told, indent=1) + "\n", encoding="utf-8")
+
+
+def main():
+    parser = ranks_parser(__doc__, NETWORKS)
+    parser.add_argument("--shard", choices=[level for level in PEERS if level != "none"], action="append", metavar="LEVEL",
+                        help="optimizer or parameters, also both: ranks that share the model")
+    arguments = parse(parser, NETWORKS)
+    results = Results("ranks_shard" if arguments.shard else "ranks", arguments)
+    places = {"none": results.told} if not arguments.shard else {shard: {} for shard in arguments.shard}
     if arguments.shard:
-        results["shards"] = places
-    name = f"ranks_{'shard_' if arguments.shard else ''}{results['date']}{'_busy' if arguments.busy else ''}.json"
+        results.told["shards"] = places
     for shard, place in places.items():
         place["networks"] = {}
         for network, found in measure_all(arguments, shard):
             place["networks"][network] = found
-            results["load_after"] = os.getloadavg()[0]
-            # After each, so that a stop leaves what is whole.
-            (RESULTS / name).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    print(f"written to scripts/results/{name}")
+            results.write()
+    print(f"written to scripts/results/{results.name}")
 
 
 if __name__ == "__main__":

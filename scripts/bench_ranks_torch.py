@@ -73,20 +73,27 @@ def train(arguments, rank):
         inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
     model, optimizer = SHARDS[arguments.shard](model, make_optimizer)
     criterion = nn.CrossEntropyLoss()
-    step_seconds, losses = [], []
-    begin = end = None
-    for index in range(1 << 30):
-        if index == arguments.warmup_steps:
-            begin = end = time.perf_counter()
-        start = time.perf_counter()
+
+    def step(index):
         optimizer.zero_grad(set_to_none=True)
         loss = criterion(model(inputs[index % 4]), targets[index % 4])
         loss.backward()
         optimizer.step()
-        told = loss.item()  # as a training loop that prints its loss
-        if begin is None:
-            losses.append(told)
-            continue
+        return loss.item()  # as a training loop that prints its loss
+
+    train_and_tell(arguments, rank, step, own * arguments.ranks, num_parameters, imported_bytes)
+
+
+def train_and_tell(arguments, rank, step, batch, num_parameters, imported_bytes, losses_of=0):
+    """Takes steps, each of which returns its loss, until the time is up; rank 0 prints what was measured, and the first
+    losses of rank `losses_of`. Ends the process."""
+    step_seconds, losses = [], torch.zeros(arguments.warmup_steps, dtype=torch.float64)
+    for index in range(arguments.warmup_steps):
+        losses[index] = step(index)
+    begin = time.perf_counter()
+    for index in range(arguments.warmup_steps, 1 << 30):
+        start = time.perf_counter()
+        step(index)
         end = time.perf_counter()
         step_seconds.append(end - start)
         if len(step_seconds) % 3 == 0:  # all ranks stop behind the same step
@@ -98,13 +105,14 @@ def train(arguments, rank):
     above = torch.tensor([held[0] - held[1]], dtype=torch.float64)
     dist.all_reduce(above, dist.ReduceOp.MAX)
     dist.all_reduce(held, dist.ReduceOp.MAX)
+    dist.broadcast(losses, losses_of)
     if rank == 0:
-        print(json.dumps({"samples_per_second": own * arguments.ranks * len(step_seconds) / sum(step_seconds),
+        print(json.dumps({"samples_per_second": batch * len(step_seconds) / sum(step_seconds),
                           "step_seconds": sum(step_seconds) / len(step_seconds), "best_step_seconds": min(step_seconds),
                           "peak_bytes": held[0].item(), "above_import_bytes": above.item(),
-                          "parameters": num_parameters, "losses": losses}), flush=True)
+                          "parameters": num_parameters, "losses": losses.tolist()}), flush=True)
     dist.barrier()
-    os._exit(0)  # threads of gloo that PyTorch leaves now and then abort a process of FSDP2 that ends the usual way
+    os._exit(0)  # threads of gloo that PyTorch leaves may abort a process that ends the usual way
 
 
 def on_ranks(arguments, train):
@@ -118,17 +126,21 @@ def on_ranks(arguments, train):
     return max(codes, key=abs)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def rank_parser(documentation):
+    parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
     parser.add_argument("network", choices=[*alone.NETWORKS, *alone.GPTS])
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--shard", choices=[*SHARDS], default="none")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, and which are not timed")
-    arguments = parser.parse_args()
-    return on_ranks(arguments, train)
+    parser.add_argument("--warmup-steps", type=int, default=5, help="steps whose losses are printed, not their times")
+    return parser
+
+
+def main():
+    parser = rank_parser(__doc__)
+    parser.add_argument("--shard", choices=[*SHARDS], default="none")
+    return on_ranks(parser.parse_args(), train)
 
 
 if __name__ == "__main__":

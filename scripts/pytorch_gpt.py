@@ -12,11 +12,10 @@ class Attention(nn.Module):
         self.c_proj = nn.Linear(width, width)
 
     def forward(self, x):
-        batch, length, width = x.shape
-        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-                   for part in self.c_attn(x).split(width, dim=2))
+        batch, length, _ = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.c_proj(y.transpose(1, 2).reshape(batch, length, width))
+        return self.c_proj(y.transpose(1, 2).flatten(2))
 
 
 class Block(nn.Module):
