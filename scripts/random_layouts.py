@@ -81,12 +81,17 @@ class Case:
         return {**self.config, "parallel": {"micro_batches": micro_batches} if micro_batches else {}}
 
     def compares_losses(self):
-        """Whether one process has the same losses: batch norms go by a rank's part."""
-        return not self.has_batch_norms or self.data == 1 or self.config["parallel"].get("sync_batchnorm", False)
+        """Whether one process has the same losses: batch norms and dice go by a rank's part."""
+        if self.data == 1:
+            return True
+        shares_norms = self.config["parallel"].get("sync_batchnorm", False)
+        return self.config["loss"] != "dice" and (shares_norms or not self.has_batch_norms)
 
     def has_same_bits(self):
-        """As one process: stages alone, without weights that two of them use."""
-        return self.data == 1 and self.tensor == 1 and not self.shares_weights
+        """As one process: stages alone in f32, without weights that two of them use. In 16 bits gradients of what two
+        stages read are rounded before they are added."""
+        is_exact = self.config["train"]["amp"] == "off" and not self.shares_weights
+        return self.data == 1 and self.tensor == 1 and is_exact
 
     def tolerance(self):
         allowed = TOLERANCES[self.config["train"]["amp"]]

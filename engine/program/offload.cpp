@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,12 @@ class OffloadPass {
         matching_layers(options_.patterns, graph_.layers, "memory.offload", options_.location);
     behind_.resize(graph_.nodes.size());
     before_.resize(graph_.nodes.size());
+    std::set<ValueId> sent;  // to another stage, which happens behind all of its segment
+    for (const GraphNode& node : graph_.nodes)
+      if (node.op.kind == OpKind::send) sent.insert(root(node.inputs[0]));
     for (const Journey& journey : find_journeys()) {
       const Value& value = graph_.values[journey.value];
-      const bool is_named = value.layer != no_layer && matching[value.layer];
+      const bool is_named = value.layer != no_layer && matching[value.layer] && !sent.contains(journey.value);
       if (is_named && is_kept_activation(journey.value) && is_long(journey)) add(journey);
     }
     insert_nodes();

@@ -324,6 +324,23 @@ TEST_CASE("each rank settles what is left open for its own part, and its run hol
   }
 }
 
+TEST_CASE("ranks of smaller parts hold what their plans say where each takes its part in pieces") {
+  const PlansFolder folder;
+  std::ofstream(folder / "pieces.yaml")
+      << "device: {type: cpu, threads: 1}\ndata: {type: synthetic, shape: [64], classes: 4, samples: 10}\n"
+         "model: {layers: [{linear: {out: 64}}, relu, {linear: {out: 4}}]}\ntrain: {batch_size: 5}\n"
+         "parallel: {micro_batches: 2}\n";
+  const std::vector<std::string> words = {folder / "pieces.yaml", "--ranks", "3"};
+  const nlohmann::json plan = planned(words);
+  const auto events = events_of_ranks(folder, words);
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    INFO(rank);
+    const nlohmann::json own = plan_of_rank(plan, rank);
+    CHECK(own["batch_size"] == (rank < 2 ? 2 : 1));
+    CHECK(own["peak_allocated"] == events[static_cast<std::size_t>(rank)].back()["peak_allocated"]);
+  }
+}
+
 TEST_CASE("a rank begins a stage with the cache of its own part in the stage before") {
   const PlansFolder folder;
   folder.write_uneven();

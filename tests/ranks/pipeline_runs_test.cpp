@@ -58,6 +58,41 @@ TEST_CASE("stages of a pipeline train as one process that takes the same micro-b
   }
 }
 
+TEST_CASE("pipelines of whole batches train as one process does, also where a rank has no sample, in their plans") {
+  // Wide enough that what it makes waits on the host, with a norm that layers of two stages may read.
+  constexpr const char* wide_model = R"(
+name: wide
+seed: 4
+data: {type: synthetic, shape: [8, 8, 2], classes: 3, samples: 21}
+model:
+  layers:
+    - conv2d: {out: 64, kernel: 3, padding: 1}
+    - groupnorm: {groups: 2, name: norm}
+    - conv2d: {out: 64, kernel: 3, padding: 1}
+    - relu: {name: middle}
+    - concat: {from: [norm, middle]}
+    - conv2d: {out: 64, kernel: 3, padding: 1}
+    - relu
+    - global_avgpool
+    - linear: {out: 3}
+optimizer: {type: sgd, lr: 0.05}
+train: {batch_size: 10, steps: 6}
+)";
+  for (const RankCase& each :
+       {RankCase{"tied", tied_model}, RankCase{"a last batch of one sample", without_norms, {"data.samples=37"}},
+        RankCase{"waits on the host", wide_model, {"memory.offload=['*']"}},
+        RankCase{"computed again", wide_model, {"train.checkpointing={budget: 2MB}"}}}) {
+    const OutputFolder folder;
+    const RankRun one = run_ranks(1, each.yaml, folder.path("one"), each.overrides).front();
+    REQUIRE(one.status == RunStatus::done);
+    for (const Layout& layout : {Layout{2, 2, "interleaved"}, Layout{4, 2, "interleaved"}, Layout{4, 2}}) {
+      INFO(each.name << ", " << name_of(layout));
+      check_against_one(run_layout(each, layout, folder.path(name_of(layout)), {"parallel.micro_batches=1"}), one,
+                        each.tolerance);
+    }
+  }
+}
+
 TEST_CASE("pipelines of ranks that share a batch train as one process does, to rounding, in their plans") {
   for (const RankCase& each : pipeline_cases()) {
     const OutputFolder folder;
