@@ -59,6 +59,13 @@ inline bool takes_batches(const Program& program) {
                                           [](const Routine& routine) { return !routine.fields.empty(); });
 }
 
+/// The same of evaluations.
+inline bool takes_evaluated_batches(const Program& program) {
+  return std::any_of(program.evaluations.begin(), program.evaluations.end(), [](const Routine& routine) {
+    return std::any_of(routine.fields.begin(), routine.fields.end(), [](BufferId field) { return field >= 0; });
+  });
+}
+
 /// One that takes a batch of so many samples: its fields.
 inline const Routine& taking_routine(const Program& program, std::int64_t num_samples) {
   if (!program.pipeline) return micro_batch_of(program, num_samples).first;

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <numbers>
 #include <utility>
 
@@ -54,30 +55,47 @@ class LentCopies {
   Executor& executor_;
 };
 
-/// The parts of evaluated batches for which this rank has something to do.
+/// The parts of evaluated batches for which this rank has something to do. Of an inner stage of a pipeline, which takes
+/// no data, they are so many samples alone.
 class EvaluatedParts {
  public:
-  EvaluatedParts(const Program& program, const RunSchedule& schedule, BatchReader& reader)
-      : program_(program), num_own_(schedule.parts().num_own), reader_(reader) {
+  explicit EvaluatedParts(const Session& session)
+      : program_(session.program()),
+        num_own_(session.schedule().parts().num_own),
+        sampler_(session.validation_sampler()),
+        reader_(takes_evaluated_batches(program_) ? new BatchReader(session.read_validation()) : nullptr) {
     advance();
   }
 
   /// Null behind the last; valid until advance().
   const HostBatch* batch() const { return batch_; }
+  /// Its memory may be filled anew.
+  void release() {
+    if (reader_) reader_->release();
+  }
   std::span<const Routine* const> routines() const { return pass_.routines(); }
 
   void advance() {
     do {
-      batch_ = reader_.next();
+      batch_ = next();
       if (batch_ == nullptr) return;
       pass_ = evaluation_pass(program_, batch_->num_samples, num_read_++ % num_own_);
     } while (pass_.count == 0);
   }
 
  private:
+  const HostBatch* next() {
+    if (reader_) return reader_->next();
+    if (num_read_ == sampler_.num_batches()) return nullptr;
+    unread_.num_samples = sampler_.size_of_batch(num_read_);
+    return &unread_;
+  }
+
   const Program& program_;
   const std::int64_t num_own_;
-  BatchReader& reader_;
+  const Sampler sampler_;
+  const std::unique_ptr<BatchReader> reader_;  ///< null: nothing is read
+  HostBatch unread_;
   std::int64_t num_read_ = 0;
   const HostBatch* batch_ = nullptr;
   EvaluationPass pass_;
@@ -90,8 +108,6 @@ bool TrainingLoop::evaluate() {
   executor_.begin_step(state_.step);
   share_statistics();
   const LentCopies lent(executor_);
-  BatchReader reader = session_.read_validation();
-  const StagingEnd staging_end(executor_);
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_begun = false;
@@ -101,7 +117,8 @@ bool TrainingLoop::evaluate() {
     if (program_.metric_counts >= 0) executor_.clear(program_.metric_counts);
     if (program_.part_sums.counts >= 0) executor_.clear(program_.part_sums.counts);
   };
-  EvaluatedParts parts(program_, schedule_, reader);
+  EvaluatedParts parts(session_);
+  const StagingEnd staging_end(executor_);
   const auto stage = [&] {
     if (parts.batch() != nullptr) executor_.stage(*parts.routines().front(), *parts.batch());
   };
@@ -113,7 +130,7 @@ bool TrainingLoop::evaluate() {
     look_for_leaks(state_.step);
     begin_statistics();
     if (options_.evaluation_watch != nullptr) options_.evaluation_watch->begin(*parts.batch());
-    executor_.queue(0, parts.routines().size(), scalars, parts.batch(), [&] { reader.release(); });
+    executor_.queue(0, parts.routines().size(), scalars, parts.batch(), [&] { parts.release(); });
     if (options_.evaluation_watch != nullptr) options_.evaluation_watch->end();
     if (!program_.staged_fields.empty())
       executor_.finish_staging();
@@ -182,11 +199,10 @@ bool TrainingLoop::note_evaluation(const LossSummary& summary) {
 
 DivergedEvent TrainingLoop::locate_in_evaluation(double loss) {
   DivergedEvent event{.step = state_.step, .loss = loss, .layer = "loss", .tensor = "loss"};
-  BatchReader reader = session_.read_validation();
   StepScalars scalars;
   scalars.seed = experiment_.seed;
   bool is_first = true;
-  for (EvaluatedParts parts(program_, schedule_, reader); parts.batch() != nullptr; parts.advance()) {
+  for (EvaluatedParts parts(session_); parts.batch() != nullptr; parts.advance()) {
     const Routine& routine = *parts.routines().front();
     NonFiniteSearch search(executor_, routine);
     if (!is_first || !search.search_parameters() || search.runs_on())

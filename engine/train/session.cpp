@@ -74,14 +74,16 @@ std::unique_ptr<BatchReader> Session::read_training(const Sampler& sampler, Batc
   return std::make_unique<BatchReader>(*data_.train, sampler, options);
 }
 
+Sampler Session::validation_sampler() const {
+  return Sampler({.num_samples = data_.validation->size(),
+                  .batch_size = schedule().eval_batch_size(),
+                  .parts = schedule().parts()});
+}
+
 BatchReader Session::read_validation() const {
   BatchReaderOptions options = reader_options();
   options.endless = false;
-  return BatchReader(*data_.validation,
-                     Sampler({.num_samples = data_.validation->size(),
-                              .batch_size = schedule().eval_batch_size(),
-                              .parts = schedule().parts()}),
-                     options);
+  return BatchReader(*data_.validation, validation_sampler(), options);
 }
 
 BatchReaderOptions Session::reader_options() const {

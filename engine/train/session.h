@@ -61,6 +61,8 @@ class Session {
   Sampler training_sampler() const;
   /// Reads the training data over and over; the sampler's order, from `start` on.
   std::unique_ptr<BatchReader> read_training(const Sampler& sampler, BatchPosition start = {}) const;
+  /// The order in which evaluations read theirs, all of it.
+  Sampler validation_sampler() const;
   /// Reads the validation data once.
   BatchReader read_validation() const;
 

@@ -1,3 +1,10 @@
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "datasets/dataset.h"
 #include "tests/ranks/deterministic_cases.h"
 #include "tests/ranks/pipeline_cases.h"
 
@@ -28,6 +35,23 @@ std::vector<RankRun> run_layout(const RankCase& each, const Layout& layout, cons
   overrides.push_back(std::string("parallel.overlap=") + layout.overlap);
   return run_ranks(layout.num_ranks, each.yaml, output, overrides, {.num_stages = layout.num_stages});
 }
+
+/// Counts the samples that are read.
+class CountedDataset : public Dataset {
+ public:
+  CountedDataset(std::shared_ptr<const Dataset> all, std::atomic<std::int64_t>& num_reads)
+      : Dataset(all->input_types(), all->target_type()), all_(std::move(all)), num_reads_(num_reads) {}
+  std::int64_t size() const override { return all_->size(); }
+  void read(std::int64_t index, std::span<std::byte* const> fields) const override {
+    ++num_reads_;
+    all_->read(index, fields);
+  }
+  void read_classes(std::int64_t index, std::int32_t* classes) const override { all_->read_classes(index, classes); }
+
+ private:
+  const std::shared_ptr<const Dataset> all_;
+  std::atomic<std::int64_t>& num_reads_;
+};
 
 }  // namespace
 
@@ -91,6 +115,22 @@ train: {batch_size: 10, steps: 6}
                         each.tolerance);
     }
   }
+}
+
+TEST_CASE("the inner stages of a pipeline read no data to evaluate") {
+  const OutputFolder folder;
+  const RankRun one = run_ranks(1, without_norms, folder.path("one"), {"parallel.micro_batches=3"}).front();
+  std::array<std::atomic<std::int64_t>, 3> num_reads = {};
+  const std::vector<RankRun> ranks = run_ranks(3, without_norms, folder.path("ranks"), {"parallel.micro_batches=3"},
+                                               {.num_stages = 3, .change_data = [&](LoadedData& data, int rank) {
+                                                  data.validation = std::make_shared<CountedDataset>(
+                                                      data.validation, num_reads[static_cast<std::size_t>(rank)]);
+                                                }});
+  check_same_bits(ranks, one);
+  REQUIRE(one.evaluations.size() == 3);
+  CHECK(num_reads[0] == 3 * 13);
+  CHECK(num_reads[1] == 0);
+  CHECK(num_reads[2] == 3 * 13);
 }
 
 TEST_CASE("pipelines of ranks that share a batch train as one process does, to rounding, in their plans") {

@@ -48,6 +48,7 @@ struct RankRunOptions {
   std::int64_t interrupt_after = -1;  ///< a step, of the last rank alone
   int num_stages = 1;                 ///< of a pipeline of those ranks
   int num_tensor = 1;                 ///< of those ranks that share each layer
+  std::function<void(LoadedData& data, int rank)> change_data = [](LoadedData&, int) {};
   std::function<std::unique_ptr<Device>(const RankLayout&)> make_device = [](const RankLayout&) {
     return make_cpu_device(1);
   };
@@ -63,6 +64,7 @@ inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, co
   on_ranks(num_ranks, [&](SocketCommunicator& ranks) {
     TestRun run(yaml, output, overrides);
     run.experiment.parallel.rank = ranks.rank();
+    options.change_data(run.data, ranks.rank());
     run.options.ranks = num_ranks > 1 ? &ranks : nullptr;
     run.options.resume = options.resume;
     run.options.accept_previous = options.accept_previous;
