@@ -84,16 +84,10 @@ Graph complete_evaluation(Graph forward, const Experiment& experiment, const Dev
 /// How the model is cut: Note [Pipelines] in pipeline/stage_graph.h. Without a pipeline graphs stay whole.
 class Stages {
  public:
-  Stages(const Experiment& experiment, const DataDescription& data, const RunSchedule& schedule)
+  Stages(const Experiment& experiment, const DataDescription& data)
       : ranks_(rank_layout(experiment.parallel)), is_on_(is_pipelined(experiment.parallel)) {
     if (!is_on_) return;
-    // That of the rank whose micro-batches are largest.
-    const std::int64_t most =
-        part_of_batch(part_of_batch(schedule.batch_size(), ranks_.num_data, 0).count, schedule.parts().num_pieces, 0)
-            .count;
-    Experiment of_first = experiment;  // of ranks that share layers: all have one cut
-    of_first.parallel.rank -= ranks_.tensor_place();
-    const Graph forward = make_forward_graph(of_first, data, most, GraphMode::training);
+    const Graph forward = make_graph_to_cut(experiment, data);
     cut_ = cut_into_stages(forward, experiment.parallel);
     layers_ = cut_.layers_of(forward, static_cast<std::int32_t>(ranks_.stage()), num_stages());
     if (num_stages() == 1) return;
@@ -268,6 +262,16 @@ Graph make_training_forward(const Experiment& experiment, const DataDescription&
   return make_forward_graph(experiment, data, num_samples, GraphMode::training);
 }
 
+Graph make_graph_to_cut(const Experiment& experiment, const DataDescription& data) {
+  // Of the rank whose micro-batches are largest, and of ranks that share layers, which all have one cut, the first.
+  const RunSchedule schedule(experiment, data);
+  const RankLayout ranks = rank_layout(experiment.parallel);
+  const std::int64_t of_rank = part_of_batch(schedule.batch_size(), ranks.num_data, 0).count;
+  Experiment of_first = experiment;
+  of_first.parallel.rank -= ranks.tensor_place();
+  return make_training_forward(of_first, data, part_of_batch(of_rank, schedule.parts().num_pieces, 0).count);
+}
+
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
                 RecomputeFronts* fronts) {
   return *compile_while(experiment, data, device, fronts, [](const Program&) { return true; });
@@ -298,7 +302,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
   const bool shares_norms = experiment.parallel.sync_batchnorm && experiment.parallel.data > 1;
   if (recompute.gathers_weights || shares_norms || experiment.parallel.tensor > 1)
     shared_order.emplace(experiment, data, device, recompute);
-  const Stages stages(experiment, data, schedule);
+  const Stages stages(experiment, data);
   program.parameter_stages = stages.parameter_stages();
   /// A micro-batch of so many samples, after all passes.
   const auto training_graph = [&](std::int64_t batch_size) {
@@ -403,7 +407,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 TrainingGraph make_training_graph(const Experiment& experiment, const DataDescription& data,
                                   const DeviceModel& device) {
   const RunSchedule schedule(experiment, data);
-  const Stages stages(experiment, data, schedule);
+  const Stages stages(experiment, data);
   Graph graph = make_forward_graph(experiment, data, schedule.own_batch_size(), GraphMode::training);
   Program program;
   program.ranks = rank_layout(experiment.parallel);

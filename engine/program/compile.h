@@ -27,6 +27,9 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
 /// stage_cut.h). Throws ConfigError.
 Graph make_training_forward(const Experiment& experiment, const DataDescription& data, std::int64_t num_samples);
 
+/// That of a run's largest micro-batch, by which all of it is cut.
+Graph make_graph_to_cut(const Experiment& experiment, const DataDescription& data);
+
 /// What training computes on a whole batch, before anything of it is computed again or offloaded.
 struct TrainingGraph {
   Graph graph;

@@ -41,8 +41,10 @@ enum class Effect : std::uint8_t {
   unshared_model,
   exchanges_beside,  ///< parallel.overlap
   exchanges_behind,
-  other_buckets,   ///< of gradients that ranks add up at a time
-  other_prefetch,  ///< of weights that ranks share
+  other_buckets,       ///< of gradients that ranks add up at a time
+  other_prefetch,      ///< of weights that ranks share
+  other_cut,           ///< parallel.cut: of a pipeline's stages
+  more_micro_batches,  ///< parallel.micro_batches, of a pipeline
   chunked_loss,
   least_scratch,
   no_momentum,

@@ -7,9 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "engine/config/fields/model_numbers.h"
 #include "engine/config/override_text.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/search/choice_space.h"
+#include "engine/plan/search/fitting_cut.h"
 #include "engine/plan/search/lighter_optimizer.h"
 #include "engine/plan/search/minimal_change.h"
 #include "engine/plan/search/model_cuts.h"
@@ -30,7 +32,8 @@ constexpr std::int64_t most_short_search = 10'000, most_long_search = 250'000;
 // ~~~~~~~~~~~~~~~~~~~~~~~
 // First what keeps the result: each technique alone, and all of them where none is enough. Then the same samples in
 // more parts, then what changes the result: a smaller batch, fewer bits, less optimizer state. All techniques and the
-// fewest bits together, and the model last, only where fewer than three changes fit. What is not enough alone is kept
+// fewest bits together, and the model last, only where fewer than three changes fit. Of a pipeline all stages are
+// planned each time, and it may be cut at other layers or have more micro-batches. What is not enough alone is kept
 // with the peak it reaches. What fits is offered without the settings that it can do without (Note [Minimal changes] in
 // engine/plan/search/minimal_change.h).
 //
@@ -60,6 +63,8 @@ class FixSearch {
   Advice find() {
     try_evaluation_batch();
     try_same_bits();
+    try_other_cut();
+    try_micro_batches();
     try_batch();
     try_long_search();
     try_precision();
@@ -242,6 +247,43 @@ class FixSearch {
     constexpr double most_saved_by_search = 0.25;
     const auto least = static_cast<std::int64_t>((1 - most_saved_by_search) * static_cast<double>(rule.peak_reserved));
     if (!rule.problem && least <= capacity_) try_lean(Type::automatic);
+  }
+
+  /// Of a pipeline: Note [Cuts that fit] in engine/plan/search/fitting_cut.h.
+  void try_other_cut() {
+    std::optional<std::vector<std::string>> cut = find_fitting_cut(planner_, experiment_, data_, capacity_);
+    if (!cut) return;
+    Experiment changed = experiment_;
+    changed.parallel.cut = *std::move(cut);
+    propose(changed, {{override_of("parallel.cut", changed)}, {Effect::other_cut}, NumbersEffect::same_rounding});
+  }
+
+  /// As many as are enough, or as every rank has samples for.
+  void try_micro_batches() {
+    if (experiment_.parallel.pipeline == 1) return;
+    const std::int64_t own = num_micro_batches(experiment_.parallel);
+    const std::int64_t most = std::min(batch_size_ / experiment_.parallel.data, most_ranks);
+    if (most <= own) return;
+    const auto with_number = [&](std::int64_t number) {
+      Experiment changed = experiment_;
+      changed.parallel.micro_batches = number;
+      return changed;
+    };
+    std::int64_t failing = own, fitting = std::min(2 * own, most);
+    bool are_enough = fits(with_number(fitting));
+    while (!are_enough && fitting < most) {
+      failing = fitting;
+      fitting = std::min(2 * fitting, most);
+      are_enough = fits(with_number(fitting));
+    }
+    while (are_enough && fitting - failing > 1) {
+      const std::int64_t middle = failing + (fitting - failing) / 2;
+      (fits(with_number(middle)) ? fitting : failing) = middle;
+    }
+    const Experiment changed = with_number(fitting);
+    propose(changed, {{override_of("parallel.micro_batches", changed)},
+                      {Effect::more_micro_batches},
+                      depends_on_batch(experiment_) ? NumbersEffect::other : NumbersEffect::same_rounding});
   }
 
   void try_batch() {

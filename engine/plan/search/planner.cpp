@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/communicated_bytes.h"
@@ -51,6 +52,11 @@ std::vector<Experiment> of_each_stage(const Experiment& experiment) {
   stages.resize(static_cast<std::size_t>(ranks.num_stages), experiment);
   for (std::size_t stage = 0; stage < stages.size(); ++stage)
     stages[stage].parallel.rank = ranks.num_tensor * ranks.num_data * static_cast<std::int64_t>(stage);
+  return stages;
+}
+
+std::vector<Experiment> with_allocator(std::vector<Experiment> stages, AllocatorKind kind) {
+  for (Experiment& stage : stages) stage = trainer::with_allocator(std::move(stage), kind);
   return stages;
 }
 
@@ -107,19 +113,30 @@ Verdict Planner::plan_what_fits(const Experiment& experiment, const DataDescript
 }
 
 FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity) {
+  return answer_of(of_each_stage(experiment), data, capacity);
+}
+
+FitAnswer Planner::answer_of_stage(const Experiment& experiment, std::int64_t stage, const DataDescription& data,
+                                   std::int64_t capacity) {
+  return answer_of({of_each_stage(experiment)[static_cast<std::size_t>(stage)]}, data, capacity);
+}
+
+FitAnswer Planner::answer_of(const std::vector<Experiment>& stages, const DataDescription& data,
+                             std::int64_t capacity) {
   heed_watch();
+  const Experiment& experiment = stages.front();
   bool is_hopeless = false;
   if (!chooses_allocator(experiment))
-    return answer(experiment, data, capacity, PlacedLayouts::where_needed, is_hopeless);
+    return answer_of(stages, data, capacity, PlacedLayouts::where_needed, is_hopeless);
   const FitAnswer caching =
-      answer(with_allocator(experiment, AllocatorKind::caching), data, capacity, PlacedLayouts::never, is_hopeless);
+      answer_of(with_allocator(stages, AllocatorKind::caching), data, capacity, PlacedLayouts::never, is_hopeless);
   if (caching != FitAnswer::does_not_fit) return caching;
   // Whole pages are less than the capacity, and a budget may be another.
   const bool is_alike = may_have_lent_places(experiment) && !experiment.memory.expandable_segments;
   if (is_hopeless && is_alike) return caching;
   is_hopeless = false;
   const FitAnswer planned =
-      answer(with_allocator(experiment, AllocatorKind::planned), data, capacity, PlacedLayouts::never, is_hopeless);
+      answer_of(with_allocator(stages, AllocatorKind::planned), data, capacity, PlacedLayouts::never, is_hopeless);
   if (planned != FitAnswer::does_not_fit || is_hopeless) return planned;
   return with_lent_places(experiment, data, capacity) ? FitAnswer::fits : planned;
 }
@@ -173,12 +190,12 @@ Verdict Planner::plan(const Experiment& experiment, const DataDescription& data,
   return verdict;
 }
 
-FitAnswer Planner::answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-                          PlacedLayouts placed, bool& is_hopeless) {
+FitAnswer Planner::answer_of(const std::vector<Experiment>& stages, const DataDescription& data, std::int64_t capacity,
+                             PlacedLayouts placed, bool& is_hopeless) {
   bool is_fitting = true;
   const std::optional<ConfigError> problem = problem_in([&] {
-    check_ranks_have_samples(experiment);
-    for (const Experiment& of_stage : of_each_stage(experiment)) {
+    check_ranks_have_samples(stages.front());
+    for (const Experiment& of_stage : stages) {
       num_instructions_ += work_of_plan;
       RecomputeFronts fronts{.by_batch_size = {}, .searches = &searches_};
       const Experiment settled = settle_experiment(of_stage, data, device_, capacity, &searches_, placed);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/config/experiment.h"
 #include "engine/device/device.h"
@@ -58,6 +59,9 @@ class Planner {
     return answer(experiment, data, capacity) == FitAnswer::fits;
   }
   FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity);
+  /// The same of one stage of a pipeline alone.
+  FitAnswer answer_of_stage(const Experiment& experiment, std::int64_t stage, const DataDescription& data,
+                            std::int64_t capacity);
 
   /// Throws PlanningInterrupted where the watch wants it.
   void heed_watch() const;
@@ -80,9 +84,11 @@ class Planner {
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent);
   Verdict plan(const Experiment& experiment, const DataDescription& data, std::int64_t capacity, Extent extent,
                PlacedLayouts placed);
+  /// Of all these stages.
+  FitAnswer answer_of(const std::vector<Experiment>& stages, const DataDescription& data, std::int64_t capacity);
   /// `is_hopeless` as of run_fits.
-  FitAnswer answer(const Experiment& experiment, const DataDescription& data, std::int64_t capacity,
-                   PlacedLayouts placed, bool& is_hopeless);
+  FitAnswer answer_of(const std::vector<Experiment>& stages, const DataDescription& data, std::int64_t capacity,
+                      PlacedLayouts placed, bool& is_hopeless);
 
   const RememberedWorkspaces device_;
   const MachineRates& rates_;

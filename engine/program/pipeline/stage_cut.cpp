@@ -13,14 +13,114 @@
 namespace trainer {
 namespace {
 
-/// A run of nodes of one layer, between which the list may be cut.
-struct LayerRun {
-  LayerId layer = no_layer;
-  double time = 0;            ///< of its forward pass
-  double crossing_bytes = 0;  ///< of what those in front of it make and it, or one behind it, reads
+/// Where runs that a chunk begins with may end.
+class LatestEnds {
+ public:
+  LatestEnds(std::size_t num_runs, std::span<const RefusedChunk> refused) : num_runs_(num_runs), refused_(refused) {}
+
+  std::size_t of(std::size_t chunk, std::size_t begin) const {
+    std::size_t latest = num_runs_;
+    for (const RefusedChunk& each : refused_)
+      if (each.chunk == chunk && each.begin >= begin) latest = std::min(latest, each.end - 1);
+    return latest;
+  }
+
+ private:
+  const std::size_t num_runs_;
+  const std::span<const RefusedChunk> refused_;
 };
 
-std::vector<LayerRun> runs_of(const Graph& forward) {
+double time_of_all(std::span<const LayerRun> runs) {
+  double time = 0;
+  for (const LayerRun& run : runs) time += run.time;
+  return time;
+}
+
+/// Whether runs can be cut into so many chunks that each take no more: each, from the first, has all that it may.
+bool can_take_no_more(std::span<const LayerRun> runs, std::size_t num_chunks, double most, const LatestEnds& ends) {
+  double time = 0;
+  std::size_t chunk = 0, begin = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    if (time + runs[run].time > most || run >= ends.of(chunk, begin)) {
+      ++chunk;
+      begin = run;
+      time = 0;
+      if (chunk >= num_chunks || run >= ends.of(chunk, begin)) return false;
+    }
+    time += runs[run].time;
+  }
+  return true;
+}
+
+/// The least time for which runs can be cut into so many chunks that each take no more; nothing where none is long
+/// enough.
+std::optional<double> least_time_of_chunks(std::span<const LayerRun> runs, std::size_t num_chunks,
+                                           const LatestEnds& ends) {
+  double low = 0, high = time_of_all(runs);
+  for (const LayerRun& run : runs) low = std::max(low, run.time);
+  if (!can_take_no_more(runs, num_chunks, high, ends)) return std::nullopt;
+  constexpr int halvings = 50;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = (low + high) / 2;
+    (can_take_no_more(runs, num_chunks, middle, ends) ? high : low) = middle;
+  }
+  return high;
+}
+
+/// The runs at which the chunks behind the first begin: those across which the fewest bytes go, of all cuts whose
+/// chunks take that time at most.
+std::vector<std::size_t> cut_with_fewest_bytes(std::span<const LayerRun> runs, std::size_t num_chunks, double most,
+                                               const LatestEnds& ends) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const std::size_t num_runs = runs.size();
+  // By chunk and the run behind its last one: bytes that cross up to there, and where the chunk begins.
+  std::vector<std::vector<double>> bytes(num_chunks, std::vector(num_runs + 1, never));
+  std::vector<std::vector<std::size_t>> begins(num_chunks, std::vector<std::size_t>(num_runs + 1, 0));
+  const auto end_chunk = [&](std::size_t chunk, std::size_t begin, double crossed) {
+    const std::size_t latest = ends.of(chunk, begin);
+    double time = 0;
+    for (std::size_t end = begin + 1; end <= latest && (time += runs[end - 1].time) <= most; ++end) {
+      if (crossed >= bytes[chunk][end]) continue;
+      bytes[chunk][end] = crossed;
+      begins[chunk][end] = begin;
+    }
+  };
+  end_chunk(0, 0, 0);
+  for (std::size_t chunk = 1; chunk < num_chunks; ++chunk)
+    for (std::size_t begin = chunk; begin < num_runs; ++begin)
+      if (bytes[chunk - 1][begin] < never)
+        end_chunk(chunk, begin, bytes[chunk - 1][begin] + runs[begin].crossing_bytes);
+  std::vector<std::size_t> cut;
+  if (bytes[num_chunks - 1][num_runs] == never) return cut;
+  std::size_t end = num_runs;
+  for (std::size_t chunk = num_chunks - 1; chunk > 0; --chunk) cut.insert(cut.begin(), end = begins[chunk][end]);
+  return cut;
+}
+
+/// The run at which a chunk begins that is to begin at that layer; as many as there are where it is of none.
+std::size_t run_of_name(const Graph& forward, std::span<const LayerRun> runs, const std::string& name,
+                        const SourceLocation& location) {
+  const std::vector<bool> is_meant = matching_layers(std::vector{name}, forward.layers, "parallel.cut", location);
+  const auto first = std::find_if(runs.begin(), runs.end(), [&](const LayerRun& run) { return is_meant[run.layer]; });
+  return static_cast<std::size_t>(first - runs.begin());
+}
+
+std::vector<std::size_t> named_cut(const Graph& forward, std::span<const LayerRun> runs,
+                                   const ParallelConfig& parallel) {
+  std::vector<std::size_t> cut;
+  for (const std::string& name : parallel.cut) {
+    const std::size_t run = run_of_name(forward, runs, name, parallel.cut_location);
+    if (run == runs.size() || run <= (cut.empty() ? 0 : cut.back()))
+      throw located_error(parallel.cut_location, fmt::format("no part of the list of layers can begin at '{}'", name),
+                          "layers behind the first that compute something, in the order of the model");
+    cut.push_back(run);
+  }
+  return cut;
+}
+
+}  // namespace
+
+std::vector<LayerRun> layer_runs(const Graph& forward) {
   std::vector<LayerRun> runs;
   std::vector<std::size_t> made_in(forward.values.size(), 0), last_read_in(forward.values.size(), 0);
   std::vector<char> is_made(forward.values.size(), 0);
@@ -42,90 +142,34 @@ std::vector<LayerRun> runs_of(const Graph& forward) {
   return runs;
 }
 
-/// The least time for which runs can be cut into so many parts that each take no more.
-double least_time_of_parts(const std::vector<LayerRun>& runs, std::int32_t num_parts) {
-  double low = 0, high = 0;
-  for (const LayerRun& run : runs) {
-    low = std::max(low, run.time);
-    high += run.time;
+std::vector<LayerRun> layer_runs_with_names(const Graph& forward) {
+  const std::vector<LayerRun> all = layer_runs(forward);
+  std::vector<LayerRun> named;
+  for (std::size_t run = 0; run < all.size(); ++run) {
+    if (run == 0 || run_of_name(forward, all, forward.layers[all[run].layer].path, {}) == run)
+      named.push_back(all[run]);
+    else
+      named.back().time += all[run].time;
   }
-  const auto needs_no_more = [&](double most) {
-    double time = 0;
-    std::int32_t parts = 1;
-    for (const LayerRun& run : runs) {
-      if (time + run.time > most) {
-        ++parts;
-        time = 0;
-      }
-      time += run.time;
-    }
-    return parts <= num_parts;
-  };
-  constexpr int halvings = 50;
-  for (int i = 0; i < halvings; ++i) {
-    const double middle = (low + high) / 2;
-    (needs_no_more(middle) ? high : low) = middle;
-  }
-  return high;
+  return named;
 }
 
-/// The runs at which the parts behind the first begin: those across which the fewest bytes go, of all cuts whose parts
-/// take that time at most.
-std::vector<std::size_t> cut_with_fewest_bytes(const std::vector<LayerRun>& runs, std::int32_t num_parts, double most) {
-  constexpr double never = std::numeric_limits<double>::infinity();
-  const std::size_t num_runs = runs.size(), parts = static_cast<std::size_t>(num_parts);
-  // By part and the run behind its last one: bytes that cross up to there, and where the part begins.
-  std::vector<std::vector<double>> bytes(parts, std::vector(num_runs + 1, never));
-  std::vector<std::vector<std::size_t>> begins(parts, std::vector<std::size_t>(num_runs + 1, 0));
-  double time = 0;
-  for (std::size_t end = 1; end <= num_runs; ++end)
-    if ((time += runs[end - 1].time) <= most) bytes[0][end] = 0;
-  for (std::size_t part = 1; part < parts; ++part)
-    for (std::size_t begin = part; begin < num_runs; ++begin) {
-      const double crossed = bytes[part - 1][begin] + runs[begin].crossing_bytes;
-      if (crossed == never) continue;
-      time = 0;
-      for (std::size_t end = begin + 1; end <= num_runs && (time += runs[end - 1].time) <= most; ++end) {
-        if (crossed >= bytes[part][end]) continue;
-        bytes[part][end] = crossed;
-        begins[part][end] = begin;
-      }
-    }
-  std::vector<std::size_t> cut;
-  if (bytes[parts - 1][num_runs] == never) return cut;
-  std::size_t end = num_runs;
-  for (std::size_t part = parts - 1; part > 0; --part) cut.insert(cut.begin(), end = begins[part][end]);
-  return cut;
-}
-
-std::vector<LayerId> balanced_begins(const std::vector<LayerRun>& runs, std::int32_t num_parts) {
-  // Rounding aside, a part may take as long as the slowest must; parts of fewer bytes may take a little more.
+std::optional<std::vector<std::size_t>> cut_by_time(std::span<const LayerRun> runs, std::size_t num_chunks,
+                                                    std::span<const RefusedChunk> refused) {
+  if (num_chunks > runs.size()) return std::nullopt;
+  const LatestEnds ends(runs.size(), refused);
+  const std::optional<double> least = least_time_of_chunks(runs, num_chunks, ends);
+  if (!least) return std::nullopt;
+  if (num_chunks == 1) return std::vector<std::size_t>();
+  // Rounding aside, a chunk may take as long as the slowest must; chunks of fewer bytes may take a little more.
   constexpr double slack = 1.02;
-  double most = least_time_of_parts(runs, num_parts) * slack;
-  std::vector<std::size_t> cut;
-  while ((cut = cut_with_fewest_bytes(runs, num_parts, most)).empty() && num_parts > 1) most *= slack;
-  std::vector<LayerId> begins;
-  begins.reserve(cut.size());
-  for (const std::size_t run : cut) begins.push_back(runs[run].layer);
-  return begins;
-}
-
-std::vector<LayerId> named_begins(const Graph& forward, const std::vector<LayerRun>& runs,
-                                  const ParallelConfig& parallel) {
-  std::vector<LayerId> begins;
-  for (const std::string& name : parallel.cut) {
-    const std::vector<bool> is_meant =
-        matching_layers(std::vector{name}, forward.layers, "parallel.cut", parallel.cut_location);
-    const auto first = std::find_if(runs.begin(), runs.end(), [&](const LayerRun& run) { return is_meant[run.layer]; });
-    if (first == runs.end() || first == runs.begin() || (!begins.empty() && first->layer <= begins.back()))
-      throw located_error(parallel.cut_location, fmt::format("no part of the list of layers can begin at '{}'", name),
-                          "layers behind the first that compute something, in the order of the model");
-    begins.push_back(first->layer);
+  const double time = time_of_all(runs);
+  for (double most = *least * slack;; most *= slack) {
+    std::vector<std::size_t> cut = cut_with_fewest_bytes(runs, num_chunks, most, ends);
+    if (!cut.empty()) return cut;
+    if (most >= time) return std::nullopt;  // more time makes no other cut
   }
-  return begins;
 }
-
-}  // namespace
 
 std::int32_t StageCut::chunk_of(LayerId layer) const {
   return static_cast<std::int32_t>(std::upper_bound(begins.begin(), begins.end(), layer) - begins.begin());
@@ -150,13 +194,17 @@ std::vector<std::pair<LayerId, LayerId>> StageCut::layers_of(const Graph& forwar
 }
 
 StageCut cut_into_stages(const Graph& forward, const ParallelConfig& parallel) {
-  const std::vector<LayerRun> runs = runs_of(forward);
-  const auto num_chunks = static_cast<std::int32_t>(parallel.pipeline * chunks_of_rank(parallel));
+  const std::vector<LayerRun> runs = layer_runs(forward);
+  const std::int64_t num_chunks = parallel.pipeline * chunks_of_rank(parallel);
   if (num_chunks > std::ssize(runs))
     throw ConfigError(fmt::format("a list of {} layers is not cut into {} parts: lower parallel.pipeline{}",
                                   runs.size(), num_chunks, chunks_of_rank(parallel) > 1 ? " or parallel.chunks" : ""));
   if (num_chunks == 1) return {};
-  return {parallel.cut.empty() ? balanced_begins(runs, num_chunks) : named_begins(forward, runs, parallel)};
+  const std::vector<std::size_t> cut = parallel.cut.empty() ? *cut_by_time(runs, static_cast<std::size_t>(num_chunks))
+                                                            : named_cut(forward, runs, parallel);
+  StageCut stages;
+  for (const std::size_t run : cut) stages.begins.push_back(runs[run].layer);
+  return stages;
 }
 
 std::vector<std::vector<std::int32_t>> stages_of_parameters(const Graph& forward, const StageCut& cut,

@@ -67,6 +67,10 @@ std::string part_text(Effect effect) {
       return "buckets of another size for sums over ranks";
     case Effect::other_prefetch:
       return "weights gathered further ahead";
+    case Effect::other_cut:
+      return "stages that begin at other layers";
+    case Effect::more_micro_batches:
+      return "more, smaller micro-batches through the stages";
     case Effect::unshared_model:
       return "the whole model on every rank";
     case Effect::chunked_loss:
