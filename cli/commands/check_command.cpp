@@ -18,6 +18,7 @@
 #include "engine/config/text/json_output.h"
 #include "engine/plan/capacity.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/plan/search/fitting_cut.h"
 #include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
 #include "engine/report/run/weights_report.h"
@@ -98,7 +99,8 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   const std::unique_ptr<Device> device = make_device(experiment);
   const DataDescription data = describe_data(experiment.data, experiment.seed);
   const Capacity capacity = capacity_of(experiment, data, *device);
-  CompiledExperiment compiled = compile_experiment(experiment, data, *device, capacity.num_bytes);
+  CompiledExperiment compiled = compile_experiment(with_settled_cut(experiment, data, *device, capacity.num_bytes),
+                                                   data, *device, capacity.num_bytes);
   std::optional<WeightsMatch> weights = examine_weights(experiment, compiled.program);
   if (weights) require_match(*weights);
   const FrozenWeights frozen(experiment, compiled.program);
@@ -112,6 +114,8 @@ CheckFindings examine_experiment(const Experiment& experiment) {
   if (experiment.data.type != DataType::synthetic) read_every_sample(loaded, num_workers(experiment.data));
   MemoryPlan plan = plan_memory(compiled, capacity.num_bytes);
   std::vector<std::string> warnings = run_warnings(compiled.experiment, compiled.schedule);
+  if (std::string text = settled_cut_text(experiment, compiled.experiment); !text.empty())
+    warnings.push_back(std::move(text));
   warnings.insert(warnings.end(), loaded.remarks.begin(), loaded.remarks.end());
   std::vector<std::string> skipped;
   for (const auto& dataset : {loaded.train, loaded.validation}) {

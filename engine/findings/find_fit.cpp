@@ -17,6 +17,7 @@
 #include "engine/findings/fit_over_ranks.h"
 #include "engine/findings/fit_search.h"
 #include "engine/plan/search/excluded_values.h"
+#include "engine/plan/search/fitting_cut.h"
 
 namespace trainer {
 namespace {
@@ -159,11 +160,13 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
       note_later_stage(request, experiment, {fmt::format("{}={}", maximum.key, *value)}, devices, planner, findings);
     return findings;
   }
-  const Verdict as_is = planner.plan(experiment, data, findings.capacity);
+  const Experiment cut = with_settled_cut(experiment, data, planner.device(), findings.capacity);
+  if (const std::string text = settled_cut_text(experiment, cut); !text.empty()) findings.notes.push_back(text + '.');
+  const Verdict as_is = planner.plan(cut, data, findings.capacity);
   // Where the device cannot run it as it is, the reason is what the user wants to hear.
   if (as_is.problem) throw ConfigError(*as_is.problem);
   note_as_is(search, as_is, findings);
-  std::vector<Change> choices = find_choices(planner, experiment, data, findings.capacity, choice_options(request));
+  std::vector<Change> choices = find_choices(planner, cut, data, findings.capacity, choice_options(request));
   std::stable_sort(choices.begin(), choices.end(), is_advised_before);
   for (Change& choice : choices) findings.choices.push_back({std::move(choice), std::nullopt, std::nullopt});
   for (Change& choice : findings.choices) add_prefix(choice.set, experiment.override_prefix);

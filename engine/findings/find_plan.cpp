@@ -14,6 +14,7 @@
 #include "engine/plan/search/choice_space.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/evaluation_savings.h"
+#include "engine/plan/search/fitting_cut.h"
 #include "engine/plan/search/fixes.h"
 #include "engine/plan/search/settle_experiment.h"
 #include "engine/program/offload.h"
@@ -86,6 +87,36 @@ PlanVerification verify(const CompiledExperiment& compiled, const MemoryPlan& pl
   return verification;
 }
 
+/// Of all ranks the least.
+std::int64_t least_capacity(std::span<const TargetOfRanks> ranks) {
+  std::int64_t least = ranks.front().target->capacity.num_bytes;
+  for (const TargetOfRanks& each : ranks) least = std::min(least, each.target->capacity.num_bytes);
+  return least;
+}
+
+/// A stage of a pipeline that does not fit where rank 0 does, all on alike devices.
+std::optional<std::size_t> find_failing_stage(const PlanFindings& findings) {
+  if (!findings.plan.fits || findings.parallel.pipeline == 1) return std::nullopt;
+  for (std::size_t i = 0; i < findings.ranks.plans.size(); ++i)
+    if (const RankPlan& rank = findings.ranks.plans[i]; !rank.fits && rank.gpu.empty()) return i;
+  return std::nullopt;
+}
+
+/// What would fit, and why it does not as it is.
+void advise(const Experiment& asked, const DataDescription& data, const PlanTarget& target, Planner& planner,
+            PlanFindings& findings) {
+  const std::int64_t capacity = target.capacity.num_bytes;
+  Advice advice = find_advice(planner, asked, data, capacity, target.capacity_given ? 0 : target.available_bytes);
+  findings.fixes = std::move(advice.fixes);
+  findings.largest_batch = advice.largest_batch;
+  findings.one_sample_is_too_many = advice.one_sample_is_too_many;
+  Experiment failing = asked;
+  if (findings.failing_stage) failing.parallel.rank = findings.ranks.plans[*findings.failing_stage].first_rank;
+  findings.diagnosis = diagnose(*target.device, failing, data, capacity, 0, std::move(advice.not_enough));
+  for (Change& fix : findings.fixes) add_prefix(fix.set, asked.override_prefix);
+  for (Change& change : findings.diagnosis.not_enough) add_prefix(change.set, asked.override_prefix);
+}
+
 PlannedTarget plan_target(const Experiment& experiment, const DataDescription& data, const PlanTarget& target,
                           PlanningWatch* watch) {
   PlannedTarget row;
@@ -99,7 +130,9 @@ PlannedTarget plan_target(const Experiment& experiment, const DataDescription& d
   row.notes = target.notes;
   row.outside_allocator = target.device->outside_allocator();
   Planner planner(*target.device, target.rates, watch);
-  const Experiment settled = with_settled_batch(planner, experiment, data, row.capacity);
+  const Experiment settled =
+      with_settled_cut(with_settled_batch(planner, experiment, data, row.capacity), data, *target.device, row.capacity);
+  if (const std::string text = settled_cut_text(experiment, settled); !text.empty()) row.notes.push_back(text + '.');
   const Verdict verdict = planner.plan(settled, data, row.capacity);
   if (verdict.problem) {
     row.problem = verdict.problem->what();
@@ -139,7 +172,8 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   PlanTarget target = target_of(request, data, devices);
   std::vector<PlanTarget> of_other_ranks;
   const std::vector<TargetOfRanks> ranks = targets_of_ranks(request, data, devices, target, of_other_ranks);
-  const Experiment asked = with_kept_segments(request.experiment, target);
+  const Experiment cut = with_settled_cut(request.experiment, data, *target.device, least_capacity(ranks));
+  const Experiment asked = with_kept_segments(cut, target);
   on_rates_problem(target.rates_problem);
   const DeviceModel& device = *target.device;
   const std::int64_t capacity = target.capacity.num_bytes;
@@ -167,6 +201,8 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
       if (std::find(findings.notes.begin(), findings.notes.end(), note) == findings.notes.end())
         findings.notes.push_back(note);
   for (const std::string& warning : run_warnings(experiment, schedule)) findings.notes.push_back(warning);
+  if (const std::string text = settled_cut_text(request.experiment, cut); !text.empty())
+    findings.notes.push_back(text + '.');
   findings.batch_size = schedule.batch_size();
   findings.asked_batch_size = asked.train.batch_size.number();
   findings.eval_batch_size = schedule.evaluates() ? schedule.eval_batch_size() : 0;
@@ -180,7 +216,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.flops = step_flops(compiled.program, schedule);
   findings.time = predict_step_time(compiled.program, schedule, target.rates);
   findings.parallel = experiment.parallel;
-  findings.ranks = find_ranks(request.experiment, data, ranks, compiled.program, target.rates);
+  findings.ranks = find_ranks(cut, data, ranks, compiled.program, target.rates);
   findings.ops = step_ops(compiled.program, schedule, target.rates);
   findings.samples_per_step = schedule.step(1).num_samples;
   findings.tokens_per_sample = tokens_of_sample(asked.data, data);
@@ -205,15 +241,9 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     if (findings.allocator_was_chosen)
       findings.planned_peak =
           planner.plan(with_allocator(asked, AllocatorKind::planned), compiled.data, capacity).peak_reserved;
-    Advice advice =
-        find_advice(planner, asked, compiled.data, capacity, target.capacity_given ? 0 : target.available_bytes);
-    findings.fixes = std::move(advice.fixes);
-    findings.largest_batch = advice.largest_batch;
-    findings.one_sample_is_too_many = advice.one_sample_is_too_many;
-    findings.diagnosis = diagnose(device, asked, compiled.data, capacity, 0, std::move(advice.not_enough));
-    for (Change& fix : findings.fixes) add_prefix(fix.set, asked.override_prefix);
-    for (Change& change : findings.diagnosis.not_enough) add_prefix(change.set, asked.override_prefix);
   }
+  findings.failing_stage = find_failing_stage(findings);
+  if (findings.is_advised()) advise(asked, compiled.data, target, planner, findings);
   if (schedule.evaluates()) {
     Experiment as_pasted = experiment;
     as_pasted.memory = asked.memory;  // with another evaluation, auto may stand for another allocator

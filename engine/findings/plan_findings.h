@@ -51,6 +51,9 @@ struct PlanFindings {
   std::optional<MemoryPlan> unbounded;
   /// With the planned allocator, where it does not fit and the allocator was chosen.
   std::int64_t planned_peak = 0;
+  /// Of a pipeline where rank 0 fits and others do not, the first of these, in ranks.plans, which what follows is
+  /// about.
+  std::optional<std::size_t> failing_stage;
   std::vector<Change> fixes;  ///< where it does not fit
   Diagnosis diagnosis{};      ///< where it does not fit: why, and what would not help
   std::int64_t batch_size = 0;
@@ -86,6 +89,11 @@ struct PlanFindings {
 
   /// Every rank.
   bool fits() const { return plan.fits && ranks.fit(); }
+  /// Whether it is known why it does not fit, and what would: not where ranks have other GPUs than rank 0.
+  bool is_advised() const { return !plan.fits || failing_stage; }
+  const std::optional<OutOfMemoryContext>& failure() const {
+    return failing_stage ? ranks.plans[*failing_stage].failure : plan.failure;
+  }
   /// The plan whose numbers are shown: of the whole run, also where it does not fit.
   const MemoryPlan& shown() const { return unbounded ? *unbounded : plan; }
   /// Of all ranks, which wait for each other; 0: not known.

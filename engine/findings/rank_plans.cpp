@@ -103,6 +103,7 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
   CompiledExperiment compiled = compile_experiment(experiment, data, *target.device, capacity);
   MemoryPlan plan = plan_memory(compiled, capacity);
   const bool fits = plan.fits;
+  std::optional<OutOfMemoryContext> failure = std::move(plan.failure);
   if (!fits) plan = plan_memory(compiled, unlimited_capacity);
   MachineRates of_one = target.rates;
   of_one.links = {};
@@ -124,7 +125,9 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
           .fits = fits,
           .peak_allocated = plan.peak_allocated,
           .peak_reserved = plan.peak_reserved,
-          .compute_seconds = compute_seconds};
+          .compute_seconds = compute_seconds,
+          .stage = rank_layout(experiment.parallel).stage(),
+          .failure = std::move(failure)};
 }
 
 /// With the stages whose cache it begins with.

@@ -10,6 +10,7 @@
 #include "engine/findings/plan_target.h"
 #include "engine/graph/data_description.h"
 #include "engine/plan/link_rates.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/plan/pipeline_time.h"
 #include "engine/program/program.h"
 #include "engine/program/run_schedule.h"
@@ -28,6 +29,8 @@ struct RankPlan {
   bool fits = true;
   std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
   double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
+  std::int64_t stage = 0;                              ///< of a pipeline
+  std::optional<OutOfMemoryContext> failure{};         ///< where memory runs out, where it does not fit
 };
 
 /// What rank 0 comes to with one value of parallel.shard, of which the ranks may have another.

@@ -13,6 +13,7 @@
 #include "engine/plan/cost_model.h"
 #include "engine/plan/process_memory.h"
 #include "engine/plan/search/compiled_experiment.h"
+#include "engine/plan/search/fitting_cut.h"
 #include "engine/train/token_count.h"
 
 namespace trainer {
@@ -30,7 +31,8 @@ void fill_in(const Experiment& asked, const DataDescription& data, const PlanTar
   const std::int64_t capacity = target.capacity.num_bytes;
   row.capacity = capacity;
   const CompiledExperiment compiled =
-      compile_experiment(with_kept_segments(asked, target), data, *target.device, capacity);
+      compile_experiment(with_settled_cut(with_kept_segments(asked, target), data, *target.device, capacity), data,
+                         *target.device, capacity);
   row.batch_size = compiled.schedule.batch_size();
   row.asked_batch_size = asked.train.batch_size.number();
   MemoryPlan plan = plan_memory(compiled, capacity);

@@ -44,9 +44,10 @@ OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext con
   event.planned_does_not_fit_either =
       event.allocator_was_chosen && event.allocator == AllocatorKind::caching && capacity == stage.capacity;
   // Under less memory than it was chosen for, the allocator is one that another may be better than.
-  const Experiment failed =
+  Experiment failed =
       with_allocator(stage.given, capacity == stage.capacity ? stage.asked.memory.allocator
                                                              : stage.compiled->experiment.memory.allocator);
+  failed.parallel.cut = stage.asked.parallel.cut;  // as what is pasted is beside
   const DataDescription& data = stage.data.description;
   Planner planner(device, rates);
   const std::int64_t available =
@@ -54,6 +55,7 @@ OutOfMemoryEvent failure_event(const RunningStage& stage, OutOfMemoryContext con
   Advice advice = find_advice(planner, failed, data, capacity, available);
   std::int64_t held_by_others = 0;
   for (const DeviceProcess& process : event.other_processes) held_by_others += process.num_bytes;
+  failed.parallel.cut = stage.given.parallel.cut;
   event.diagnosis = diagnose(device, failed, data, capacity, held_by_others, std::move(advice.not_enough));
   event.fixes = std::move(advice.fixes);
   if (stage.asked.train.batch_size.is_automatic()) name_batch_size(event.fixes, stage.given);

@@ -40,7 +40,8 @@ LaterStages plan_later_stages(const RunStages& stages, std::size_t index, const 
   LaterStages later;
   while (++index <= stages.last()) {
     std::unique_ptr<RunningStage> stage =
-        describe_stage(stages, index, device, stages.config(index)->purge ? nullptr : left, /*held=*/0);
+        describe_stage(stages, index, device, stages.config(index)->purge ? nullptr : left, /*held=*/0,
+                       /*ranks=*/nullptr);  // only those that can train the first plan these
     check_parameters_go_on(first.compiled->program, stage->compiled->program, *stage->config);
     check_state_goes_on(stages.experiment(index - 1), *stage->config);
     later.num_steps += stage->compiled->schedule.total_steps();

@@ -8,14 +8,17 @@
 #include "engine/config/load_experiment.h"
 #include "engine/memory/cached_segments.h"
 #include "engine/plan/capacity.h"
+#include "engine/plan/search/fitting_cut.h"
 #include "engine/program/handed_parameters.h"
+#include "engine/program/run_checks.h"
+#include "engine/train/agreed_cut.h"
 #include "engine/train/data_checks.h"
 
 namespace trainer {
 
 std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index, const Checkpoint* checkpoint,
                                             const std::map<std::string, std::int64_t>& updates_before, Device& device,
-                                            std::shared_ptr<const CachedSegments> kept) {
+                                            std::shared_ptr<const CachedSegments> kept, Communicator* ranks) {
   auto stage = std::make_unique<RunningStage>();
   stage->config = stages.config(index);
   const std::int64_t held = kept ? kept->num_bytes() : 0;
@@ -30,6 +33,7 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
   chosen.experiment.optimizer.updates_before = updates_before;
   chosen.given.optimizer.updates_before = updates_before;
   stage->capacity = run_capacity(stage->asked, stage->data.description, device, /*dataset_is_loaded=*/true, held);
+  chosen.experiment = with_agreed_cut(chosen.experiment, stage->data.description, device, stage->capacity, ranks);
   stage->compiled = std::make_unique<CompiledExperiment>(
       compile_experiment(chosen.experiment, stage->data.description, device, stage->capacity));
   if (chosen.adapted.empty())
@@ -43,7 +47,8 @@ std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index
 }
 
 std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device,
-                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held) {
+                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held,
+                                             Communicator* ranks) {
   auto stage = std::make_unique<RunningStage>();
   stage->config = stages.config(index);
   stage->asked = stages.experiment(index);
@@ -52,10 +57,18 @@ std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_
   // Where it is other data, what is held now goes before.
   stage->capacity = run_capacity(stage->asked, stage->data.description, device,
                                  /*dataset_is_loaded=*/!stages.has_other_data(index), held);
-  stage->compiled = std::make_unique<CompiledExperiment>(
-      compile_experiment(stage->asked, stage->data.description, device, stage->capacity));
+  const Experiment cut = with_agreed_cut(stage->asked, stage->data.description, device, stage->capacity, ranks);
+  stage->compiled =
+      std::make_unique<CompiledExperiment>(compile_experiment(cut, stage->data.description, device, stage->capacity));
   stage->given = stage->compiled->experiment;
   return stage;
+}
+
+std::vector<std::string> warnings_of(const RunningStage& stage) {
+  std::vector<std::string> warnings = run_warnings(stage.compiled->experiment, stage.compiled->schedule);
+  if (std::string text = settled_cut_text(stage.asked, stage.compiled->experiment); !text.empty())
+    warnings.push_back(std::move(text));
+  return warnings;
 }
 
 void check_stage_of(const Checkpoint& checkpoint, const RunStages& stages, const std::string& resumption) {

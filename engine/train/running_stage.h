@@ -65,13 +65,20 @@ struct RunningStage {
 };
 
 /// Loads the data of a stage and compiles it, as `checkpoint` goes on where that is not null. `updates_before`:
-/// OptimizerConfig. `kept`: what of the stage before is held and goes on into it; may be null. Throws as run_training.
+/// OptimizerConfig. `kept`: what of the stage before is held and goes on into it; may be null. `ranks`: all call it at
+/// the same place, and have one cut into stages of a pipeline (with_agreed_cut); null: there is one rank. Throws as
+/// run_training.
 std::unique_ptr<RunningStage> prepare_stage(RunStages& stages, std::size_t index, const Checkpoint* checkpoint,
                                             const std::map<std::string, std::int64_t>& updates_before, Device& device,
-                                            std::shared_ptr<const CachedSegments> kept);
-/// The same of a stage that is only planned: no data is loaded. `held`: what of `kept` is held now.
+                                            std::shared_ptr<const CachedSegments> kept, Communicator* ranks);
+/// The same of a stage that is only planned: no data is loaded. `held`: what of `kept` is held now. `ranks`: null also
+/// where not all call it, and each cuts for its own capacity.
 std::unique_ptr<RunningStage> describe_stage(const RunStages& stages, std::size_t index, Device& device,
-                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held);
+                                             std::shared_ptr<const CachedSegments> kept, std::int64_t held,
+                                             Communicator* ranks);
+
+/// What is to be known of a stage before it is trained: sentences.
+std::vector<std::string> warnings_of(const RunningStage& stage);
 
 /// Of the program that the stage runs.
 ProcessMemory process_memory_of(const RunningStage& stage, const Device& device);

@@ -13,7 +13,6 @@
 #include "engine/plan/model_flops.h"
 #include "engine/plan/search/compiled_experiment.h"
 #include "engine/program/handed_parameters.h"
-#include "engine/program/run_checks.h"
 #include "engine/train/adaptation.h"
 #include "engine/train/agreement.h"
 #include "engine/train/failure_event.h"
@@ -62,7 +61,7 @@ class TrainingRun {
     if (!start.checkpoint) begin.index = stages_.first();
     begin.name = stages_.name_of(begin.index);
     stage_ = prepare_stage(stages_, begin.index, start.checkpoint ? &*start.checkpoint : nullptr, begin.updates_before,
-                           device_, nullptr);
+                           device_, nullptr, options_.ranks);
     if (weights_ != nullptr) {
       weights_match_ = match_weights(stage_->given.weights, *weights_, stage_->compiled->program);
       require_match(*weights_match_);
@@ -73,8 +72,7 @@ class TrainingRun {
       check_resumed_state(*start.checkpoint, stage_->compiled->experiment, stage_->compiled->schedule);
       warnings_ = resumption_warnings(*start.checkpoint, stage_->compiled->experiment, stage_->surroundings);
     }
-    for (std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
-      warnings_.push_back(std::move(warning));
+    for (std::string& warning : warnings_of(*stage_)) warnings_.push_back(std::move(warning));
     warn_of_missing_weights();
     warnings_.insert(warnings_.end(), stage_->data.remarks.begin(), stage_->data.remarks.end());
     if (const bool evaluates = stage_->compiled->schedule.evaluates_initially();
@@ -303,7 +301,7 @@ class TrainingRun {
     std::shared_ptr<const CachedSegments> kept;
     if (kept_.allocator) kept = std::make_shared<const CachedSegments>(kept_.allocator->cached());
     const std::unique_ptr<RunningStage> described =
-        describe_stage(stages_, index, device_, kept, kept ? kept->num_bytes() : 0);
+        describe_stage(stages_, index, device_, kept, kept ? kept->num_bytes() : 0, options_.ranks);
     if (!described->compiled->experiment.memory.kept) kept = nullptr;
     if (!kept) purge_kept();
     check_parameters_go_on(trained.program, described->compiled->program, *described->config);
@@ -318,7 +316,7 @@ class TrainingRun {
                      .updates_before = continuation_->updates_before};
     if (const std::int64_t steps = state.step - state.stage.step; steps > 0)
       begin.epoch += trained.schedule.step(steps).epoch + 1;
-    stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_, std::move(kept));
+    stage_ = prepare_stage(stages_, index, nullptr, begin.updates_before, device_, std::move(kept), options_.ranks);
     if (!stage_->compiled->experiment.memory.kept) purge_kept();  // what is free has changed meanwhile
     state.best_value.reset();
     state.best_step = 0;
@@ -331,8 +329,7 @@ class TrainingRun {
     progress_.last_evaluation.reset();
     progress_.stopped_early = false;
     describe_in_progress();
-    for (const std::string& warning : run_warnings(stage_->compiled->experiment, stage_->compiled->schedule))
-      totals_.warn(warning);
+    for (const std::string& warning : warnings_of(*stage_)) totals_.warn(warning);
     for (const std::string& remark : stage_->data.remarks) totals_.warn(remark);
   }
 

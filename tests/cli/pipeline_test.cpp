@@ -23,6 +23,16 @@ struct PipelineFolder : ScratchFolder {
             "optimizer: {type: sgd, lr: 0.05, momentum: 0.9}\ntrain: {batch_size: 50, epochs: 2}\n";
   }
   std::string config() const { return *this / "deep.yaml"; }
+  /// A network whose first layer holds much and takes no time.
+  std::string words() const {
+    std::ofstream(*this / "words.yaml")
+        << "name: words\ndevice: {type: cpu, threads: 1}\n"
+           "data: {type: synthetic, samples: 64, sequence_length: 8, classes: 40, validation_samples: 0}\n"
+           "model: {layers: [{embedding: {num: 3000, dim: 32, name: wte}}, {linear: {out: 96}}, gelu, {linear: {out: "
+           "48}}, gelu, {linear: {out: 96}}, gelu, {linear: {out: 40}}]}\n"
+           "optimizer: adam\ntrain: {batch_size: 16}\n";
+    return *this / "words.yaml";
+  }
   std::string output(const std::string& run) const { return "output=" + (*this / run); }
   std::string file(const std::string& run, const std::string& name) const {
     std::ifstream in(*this / (run + "/" + name), std::ios::binary);
@@ -113,6 +123,89 @@ TEST_CASE("a stage of a pipeline that does not fit is told by its rank, its stag
   CHECK(run.exit_code == 3);
   CHECK_THAT(run.out + run.err, Contains("stage 1 of 2"));
   CHECK_THAT(run.out + run.err, Contains("0 to 6"));
+}
+
+TEST_CASE("stages that do not fit where they are cut by time are cut elsewhere, in plan, fit and run alike") {
+  const PipelineFolder folder;
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.begin() + 1, {folder.words(), "parallel.pipeline=2", "memory.allocator=planned"});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_trainer(words);
+  };
+  const nlohmann::json by_time = nlohmann::json::parse(with({"plan", "--json"}, {}).out);
+  CHECK(by_time["notes"].empty());
+  const auto most = by_time["ranks"]["plans"][0]["peak_reserved"].get<std::int64_t>();
+  REQUIRE(most > by_time["ranks"]["plans"][1]["peak_reserved"].get<std::int64_t>());
+  const std::string limit = "memory.limit=" + std::to_string(most - 1);
+
+  const ProcessResult planned = with({"plan", "--json"}, {limit});
+  INFO(planned.err);
+  REQUIRE(planned.exit_code == 0);
+  const nlohmann::json plan = nlohmann::json::parse(planned.out);
+  const nlohmann::json& plans = plan["ranks"]["plans"];
+  CHECK(plans[0]["layers"] != by_time["ranks"]["plans"][0]["layers"]);
+  CHECK_THAT(plan["notes"].dump(), Contains("parallel.cut=[") && Contains("slowest stage"));
+  const ProcessResult fit = with({"fit", "--json"}, {limit});
+  INFO(fit.err);
+  REQUIRE(fit.exit_code == 0);
+  CHECK(nlohmann::json::parse(fit.out)["as_is"]["fits"] == true);
+
+  for (const char* const more : {"--overwrite", "--resume"}) {
+    const bool resumes = std::string(more) == "--resume";
+    const ProcessResult run =
+        with({"run", "--json", more}, {limit, folder.output("cut"), resumes ? "train.epochs=2" : "train.epochs=1"});
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    const std::vector<nlohmann::json> events = events_of(run.out);
+    const std::vector<nlohmann::json> warnings = events_named(events, "warning");
+    CHECK(std::any_of(warnings.begin(), warnings.end(), [](const nlohmann::json& warning) {
+      return warning["message"].get<std::string>().find("parallel.cut=[") != std::string::npos;
+    }));
+    const nlohmann::json cut = events_named(events, "start").front()["config"]["parallel"]["cut"];
+    CHECK(plan["notes"].dump().find(cut[0].get<std::string>()) != std::string::npos);
+    for (std::size_t rank = 0; rank < 2 && !resumes; ++rank) {
+      const std::string own = rank == 0 ? "" : "/ranks/" + std::to_string(rank);
+      CHECK(events_in_file(folder / ("cut" + own + "/events.jsonl")).back()["peak_reserved"] ==
+            plans[rank]["peak_reserved"]);
+    }
+  }
+}
+
+TEST_CASE("what would fit is told where another stage than the first does not, and fits when it is pasted") {
+  const PipelineFolder folder;
+  // All but the first layers on rank 1.
+  const std::vector<std::string> layout = {"parallel.pipeline=2", "parallel.cut=[3]", "memory.allocator=planned"};
+  const auto planned = [&](const std::vector<std::string>& more, const std::string& view) {
+    std::vector<std::string> words = {"plan", folder.config(), view};
+    words.insert(words.end(), layout.begin(), layout.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return run_trainer(words);
+  };
+  const nlohmann::json plans = nlohmann::json::parse(planned({}, "--json").out)["ranks"]["plans"];
+  const auto most = plans[1]["peak_reserved"].get<std::int64_t>();
+  REQUIRE(plans[0]["peak_reserved"].get<std::int64_t>() < most);
+  const std::string limit = "memory.limit=" + std::to_string(most - 1);
+  const ProcessResult told = planned({limit}, "--full");
+  CHECK(told.exit_code == 4);
+  CHECK_THAT(told.out, Contains("rank 1 (stage 2 of 2: 3 to head) would reserve"));
+  CHECK_THAT(told.out, Contains("out of memory on rank 1 (stage 2 of 2: 3 to head)"));
+  CHECK_THAT(told.out, Contains("parallel.cut=["));
+  const nlohmann::json plan = nlohmann::json::parse(planned({limit}, "--json").out);
+  bool offers_cut = false;
+  for (const nlohmann::json& fix : plan["fixes"]) {
+    std::vector<std::string> words = fix["set"];
+    offers_cut = offers_cut || words.front().starts_with("parallel.cut=");
+    if (words.front().starts_with("memory.limit=")) continue;
+    words.push_back(limit);
+    INFO(fix["set"].dump());
+    CHECK(planned(words, "--json").exit_code == 0);
+  }
+  CHECK(offers_cut);
+  std::vector<std::string> words = {"run", folder.config(), limit, folder.output("failing")};
+  words.insert(words.end(), layout.begin(), layout.end());
+  const ProcessResult run = run_trainer(words);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.out + run.err, Contains("stage 2 of") && Contains("parallel.cut=["));
 }
 
 TEST_CASE("a pipeline that loses a stage ends at once, and goes on as one process from its checkpoint") {

@@ -172,8 +172,8 @@ Json json_of_plan(const PlanFindings& findings) {
   if (findings.data_supply) json["data"] = data_supply_json(*findings.data_supply);
   if (const std::optional<EvaluationCut>& cut = findings.evaluation_savings.cut)
     json["smaller_evaluation"] = {{"eval_batch_size", cut->eval_batch_size}, {"peak_reserved", cut->peak_reserved}};
-  if (!findings.plan.fits) {
-    if (findings.plan.failure) json["failure"] = failure_of(*findings.plan.failure);
+  if (findings.is_advised()) {
+    if (findings.failure()) json["failure"] = failure_of(*findings.failure());
     json["largest_batch_size"] = findings.largest_batch.value.value_or(0);
     json["fixes"] = fixes_of(findings.fixes);
     json["diagnosis"] = diagnosis_json(findings.diagnosis);

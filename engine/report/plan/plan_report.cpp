@@ -112,11 +112,18 @@ std::string predicted_time(const PlanFindings& findings, const Style& style) {
          '\n';
 }
 
+/// "on rank 1 (stage 2 of 2: third to head), "
+std::string place_of_stage(const PlanFindings& findings) {
+  if (findings.parallel.pipeline == 1) return "";
+  const RankPlan& rank = findings.ranks.plans[findings.failing_stage.value_or(0)];
+  return fmt::format("on {}{}, ", ranks_text(rank), stage_text(rank, findings));
+}
+
 std::string headline(const PlanFindings& findings) {
   std::string text = fmt::format("Does not fit {}", findings.device_name);
-  if (findings.plan.failure) {
-    const OutOfMemoryContext& failure = *findings.plan.failure;
-    text += fmt::format(": out of memory {}{}", place_in_plan(failure),
+  if (findings.failure()) {
+    const OutOfMemoryContext& failure = *findings.failure();
+    text += fmt::format(": out of memory {}{}{}", place_of_stage(findings), place_in_plan(failure),
                         failure.refused_peak ? "" : fmt::format(", for {}", failure.buffer));
   }
   return text + '.';
@@ -189,7 +196,7 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
     text += heading(style, findings.process.includes_allocator ? "What the process holds" : "What the host holds") +
             process;
   text += peak_report(findings, style);
-  if (!findings.plan.fits) {
+  if (findings.is_advised()) {
     if (const std::string reasons = diagnosis_text(findings.diagnosis, style); !reasons.empty())
       text += heading(style, "Why it does not fit, and what is not enough") + reasons;
     text += ending(findings, style, full);

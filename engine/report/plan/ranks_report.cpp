@@ -68,6 +68,11 @@ std::string ranks_text(const RankPlan& plan) {
   return fmt::format("ranks {} to {}{}", format_count(plan.first_rank), format_count(last), gpu);
 }
 
+std::string stage_text(const RankPlan& plan, const PlanFindings& findings) {
+  if (findings.parallel.pipeline == 1) return "";
+  return fmt::format(" (stage {} of {}: {})", plan.stage + 1, findings.parallel.pipeline, plan.layers);
+}
+
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style) {
   const bool has_capacities = std::any_of(plans.begin(), plans.end(), [](const PlanFindings* each) {
     return !each->ranks.plans.empty() && !each->ranks.plans.front().gpu.empty();
@@ -161,8 +166,8 @@ std::string ranks_that_do_not_fit(const PlanFindings& findings) {
   std::string text;
   for (const RankPlan& plan : findings.ranks.plans)
     if (!plan.fits)
-      text += fmt::format("{}{} would reserve {} of {}", text.empty() ? "" : ", ", ranks_text(plan),
-                          format_bytes(plan.peak_reserved), format_bytes(plan.capacity));
+      text += fmt::format("{}{}{} would reserve {} of {}", text.empty() ? "" : ", ", ranks_text(plan),
+                          stage_text(plan, findings), format_bytes(plan.peak_reserved), format_bytes(plan.capacity));
   return text;
 }
 

@@ -10,6 +10,8 @@ namespace trainer {
 
 /// "rank 0", "ranks 1 to 3", with their GPU where ranks have different ones.
 std::string ranks_text(const RankPlan& plan);
+/// " (stage 2 of 4: h.3 to h.5)"; empty: there is no pipeline.
+std::string stage_text(const RankPlan& plan, const PlanFindings& findings);
 /// What each of several ranks holds, a table; of several plans, those of stages, with the stage in front.
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style);
 /// What rank 0 would hold, and send, with each value of parallel.shard, a table.
