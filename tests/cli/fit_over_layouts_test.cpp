@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -32,6 +33,14 @@ nlohmann::json asked(std::vector<std::string> words, int exit_code = 0) {
   return nlohmann::json::parse(result.out);
 }
 
+/// Of the rank that reserves most, which of stages need not be rank 0.
+std::int64_t most_reserved(const nlohmann::json& plan) {
+  std::int64_t most = 0;
+  for (const nlohmann::json& rank : plan["ranks"]["plans"])
+    most = std::max(most, rank["peak_reserved"].get<std::int64_t>());
+  return most;
+}
+
 /// Each choice is of all GPUs, and planned with its overrides it has the peak and the time that were told.
 void check_choices(const std::vector<std::string>& words, const std::string& gpu, const std::string& num_gpus,
                    const std::string& num_nodes, const std::vector<std::string>& more) {
@@ -51,8 +60,7 @@ void check_choices(const std::vector<std::string>& words, const std::string& gpu
     INFO(choice["set"]);
     const nlohmann::json plan = asked(words_of_plan);
     CHECK(plan["fits"] == true);
-    CHECK(plan["peak_reserved"] == choice["peak_reserved"]);
-    // The plan waits for the slowest rank, and fit knows rank 0 alone.
+    CHECK(most_reserved(plan) == choice["peak_reserved"]);
     // The plan waits for the slowest rank, and all but rank 0, which fit knows, have one launch more.
     constexpr double launch_seconds = 2.5e-6;
     CHECK(plan["step_seconds"].get<double>() ==
@@ -86,7 +94,7 @@ TEST_CASE("fit writes the layout that was picked as a configuration") {
   const std::string config = folder.config(), file = folder / "chosen.yaml";
   const nlohmann::json fit = asked({"fit", config, "--gpu", "h100*4", "--nodes", "2", "--write", file, "--pick", "1"});
   const nlohmann::json plan = asked({"plan", file, "--gpu", "h100"});
-  CHECK(plan["peak_reserved"] == fit["choices"][0]["peak_reserved"]);
+  CHECK(most_reserved(plan) == fit["choices"][0]["peak_reserved"]);
   CHECK_THAT(run_trainer({"config", "show", file}).out, Contains("ranks_per_node: 2"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -43,23 +44,67 @@ class CutSearch {
         refuse(*cut, stage);
       }
       if (fits && is_proven(*cut)) return names_of(*cut);
+      if (num_planned_ > most_planned) return std::nullopt;
+    }
+    return find_among_all();
+  }
+
+ private:
+  using Cut = std::vector<std::size_t>;
+  using Part = std::tuple<std::size_t, std::size_t, std::size_t>;  ///< a stage, its first run and that behind it
+
+  /// Where longer stages were refused for shorter ones, of so few cuts that all can be looked at.
+  std::optional<std::vector<std::string>> find_among_all() {
+    std::vector<std::pair<double, Cut>> cuts;
+    for (Cut cut = first_cut(); !cut.empty(); cut = next_cut(std::move(cut))) {
+      if (cuts.size() == most_looked_at) return std::nullopt;
+      cuts.emplace_back(slowest_of(cut), cut);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    for (const auto& [seconds, cut] : cuts) {
+      bool may_fit = true;
+      for (std::size_t stage = 0; stage < num_stages_ && may_fit; ++stage)
+        may_fit = is_known_to_fit(cut, stage) || (!too_large_.contains(part_of(cut, stage)) && fits_stage(cut, stage));
+      if (may_fit && is_proven(cut)) return names_of(cut);
       if (num_planned_ > most_planned) break;
     }
     return std::nullopt;
   }
 
- private:
-  using Cut = std::vector<std::size_t>;
+  Cut first_cut() const {
+    Cut cut;
+    for (std::size_t stage = 1; stage < num_stages_ && num_stages_ <= runs_.size(); ++stage) cut.push_back(stage);
+    return cut;
+  }
+  /// Empty behind the last.
+  Cut next_cut(Cut cut) const {
+    for (std::size_t i = cut.size(); i-- > 0;) {
+      if (cut[i] + (cut.size() - i) >= runs_.size()) continue;
+      ++cut[i];
+      for (std::size_t later = i + 1; later < cut.size(); ++later) cut[later] = cut[later - 1] + 1;
+      return cut;
+    }
+    return {};
+  }
+  double slowest_of(const Cut& cut) const {
+    double slowest = 0;
+    for (std::size_t stage = 0; stage < num_stages_; ++stage) {
+      double seconds = 0;
+      for (std::size_t run = begin_of(cut, stage); run < end_of(cut, stage); ++run) seconds += runs_[run].time;
+      slowest = std::max(slowest, seconds);
+    }
+    return slowest;
+  }
+
   /// Somebody waits: plans of stages that take seconds together.
   static constexpr std::int64_t most_planned = 400;
+  static constexpr std::size_t most_looked_at = 5'000;
 
   std::size_t begin_of(const Cut& cut, std::size_t stage) const { return stage == 0 ? 0 : cut[stage - 1]; }
   std::size_t end_of(const Cut& cut, std::size_t stage) const {
     return stage + 1 == num_stages_ ? runs_.size() : cut[stage];
   }
-  auto part_of(const Cut& cut, std::size_t stage) const {
-    return std::make_tuple(stage, begin_of(cut, stage), end_of(cut, stage));
-  }
+  Part part_of(const Cut& cut, std::size_t stage) const { return {stage, begin_of(cut, stage), end_of(cut, stage)}; }
 
   std::vector<std::string> names_of(const Cut& cut) const {
     std::vector<std::string> names;
@@ -73,7 +118,7 @@ class CutSearch {
     changed.parallel.cut = names_of(cut);
     const bool fits =
         planner_.answer_of_stage(changed, static_cast<std::int64_t>(stage), data_, capacity_) == FitAnswer::fits;
-    if (fits) fitting_.insert(part_of(cut, stage));
+    (fits ? fitting_ : too_large_).insert(part_of(cut, stage));
     return fits;
   }
 
@@ -122,7 +167,7 @@ class CutSearch {
   std::vector<LayerRun> runs_;
   std::vector<std::string> names_;  ///< of the layers at which these begin
   std::vector<RefusedChunk> refused_;
-  std::set<std::tuple<std::size_t, std::size_t, std::size_t>> fitting_;  ///< stages, with their first and last runs
+  std::set<Part> fitting_, too_large_;
   std::int64_t num_planned_ = 0;
 };
 
