@@ -122,10 +122,9 @@ TEST_CASE("shipped transformers have as many parameters as those of the hub and 
     INFO("GPT-2 " << with);
     CHECK(num_trained(graph_of_language_model("gpt2", with, 50'257)) == expected);
   }
-  const std::pair<const char*, std::int64_t> llamas[] = {{"", 1'235'814'400},
-                                                         {"size: 3.2-3B", 3'212'749'824},
-                                                         {"size: 3.1-8B", 8'030'261'248},
-                                                         {"size: 3-8B", 8'030'261'248}};
+  const std::pair<const char*, std::int64_t> llamas[] = {
+      {"", 1'235'814'400},           {"size: 3.2-3B", 3'212'749'824},   {"size: 3.1-8B", 8'030'261'248},
+      {"size: 3-8B", 8'030'261'248}, {"size: 3.1-70B", 70'553'706'496}, {"size: 3-70B", 70'553'706'496}};
   for (const auto& [with, expected] : llamas) {
     INFO("Llama " << with);
     CHECK(num_trained(graph_of_language_model("llama", with, 128'256)) == expected);
@@ -174,7 +173,8 @@ TEST_CASE("the tensors of shipped language models have the hub's names, matrices
 }
 
 TEST_CASE("the sizes of Llama stretch positions as their configurations on the hub say") {
-  const std::pair<const char*, double> sizes[] = {{"3-8B", 1}, {"3.1-8B", 8}, {"3.2-1B", 32}, {"3.2-3B", 32}};
+  const std::pair<const char*, double> sizes[] = {{"3-8B", 1},    {"3.1-8B", 8},  {"3-70B", 1},
+                                                  {"3.1-70B", 8}, {"3.2-1B", 32}, {"3.2-3B", 32}};
   for (const auto& [size, factor] : sizes) {
     const Graph graph = graph_of_language_model("llama", fmt::format("size: {}, depth: 1", size), 128'256);
     const auto attention = std::find_if(graph.nodes.begin(), graph.nodes.end(),

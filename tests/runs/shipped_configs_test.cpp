@@ -47,7 +47,7 @@ std::vector<std::string> shortened(const std::string& config, const std::string&
     words.insert(words.end(), {"data.shape=[32, 32, 3]", "data.target_shape=[32, 32]", "model.with={width: 16}"});
   if (config == "configs/bench/gpt2_124m.yaml" || config == "configs/memory/gpt2.yaml")
     words.insert(words.end(), {"model.with={depth: 2, width: 48, heads: 3}", "data.sequence_length=64"});
-  if (config == "configs/memory/llama.yaml")
+  if (config == "configs/memory/llama.yaml" || config == "configs/memory/llama_8b.yaml")
     words.insert(words.end(),
                  {"model.with={depth: 1, width: 32, hidden: 40, heads: 2, kv_heads: 1}", "data.sequence_length=64"});
   // Its stages are run by configurations of their own; what they share is here.
