@@ -14,7 +14,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "configs/README.md", "configs/PLANNING.md", "configs/OUT_OF_MEMORY.md", "cli/README.md")
+PAGES = ("README.md", "configs/README.md", "configs/PLANNING.md", "configs/OUT_OF_MEMORY.md", "configs/SCALING.md",
+         "cli/README.md")
 BLOCK = re.compile(r"^```\n\$ scripts/trainer (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What `trainer check` is shown with.
 TYPO = """data: {type: digits}
