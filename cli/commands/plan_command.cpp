@@ -101,13 +101,16 @@ void give_ranks_their_gpus(PlanArguments& arguments) {
     refuse("is for ranks that train together; --generate and --predict plan one process: leave the numbers out");
   if (arguments.capacities.size() > 1) refuse("plans every rank for one --capacity; give no list of them");
   if (arguments.verify) refuse("names GPUs of several ranks, and --verify runs one process; leave one of them out");
-  const std::int64_t configured = total_ranks(arguments.experiment.load().parallel);
+  const ParallelConfig parallel = arguments.experiment.load().parallel;
+  const std::int64_t configured = total_ranks(parallel), of_each_part = parallel.pipeline * parallel.tensor;
   if (arguments.num_ranks > 0 && arguments.num_ranks != num_ranks)
     refuse(fmt::format("is {}, and --ranks {}; leave one of them out, or give the same number",
                        format_number_of(num_ranks, "GPU"), arguments.num_ranks));
-  if (arguments.num_ranks == 0 && configured > 1 && configured != num_ranks)
-    refuse(fmt::format("is {}, and parallel.data is {}; write parallel.data={} behind the configuration",
-                       format_number_of(num_ranks, "GPU"), configured, num_ranks));
+  if (arguments.num_ranks == 0 && parallel.data > 1 && configured != num_ranks)
+    refuse(fmt::format("is {}, and parallel.data is {}{}; write parallel.data={} behind the configuration",
+                       format_number_of(num_ranks, "GPU"), parallel.data,
+                       of_each_part > 1 ? fmt::format(" of {} ranks each", of_each_part) : "",
+                       std::max<std::int64_t>(1, num_ranks / of_each_part)));
   if (configured != num_ranks) add_ranks(arguments.experiment, num_ranks);
   arguments.gpus = {arguments.rank_gpus.front().gpu};
   if (num_ranks == 1) arguments.rank_gpus.clear();

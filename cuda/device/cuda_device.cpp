@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -35,7 +36,7 @@ namespace {
 /// finds no room for it fails as a fault would.
 constexpr std::int64_t loaded_later_bytes = std::int64_t{64} << 20;
 
-constexpr const char *estimated_nccl = "estimated NCCL buffers", *measured_nccl = "NCCL";
+constexpr const char* estimated_nccl = "estimated NCCL buffers";
 
 FreeAndTotal ask_memory() {
   std::size_t free = 0, total = 0;
@@ -64,6 +65,8 @@ void meet_partners(RankLink& ranks, const RankSums& sums, void* zeros, Stream st
   };
   const RankGroup shared = sums.layout.data_group();
   const std::int64_t place = sums.layout.data_place();
+  require_internal(!sums.in_order || std::has_single_bit(static_cast<std::uint64_t>(shared.count)),
+                   "ranks add up in pairs");
   for (std::int64_t bit = 1; sums.in_order && shared.count > 2 && bit < shared.count; bit *= 2)
     meet(shared.rank_at(place ^ bit));
   // Stages 0 and 1, 2 and 3, … and then 1 and 2, …: none waits for one that waits for another.
@@ -200,7 +203,7 @@ void CudaDevice::start_nccl(Communicator& communicator, int max_ctas, int num_sh
   std::erase_if(outside_, [](const NamedBytes& part) { return part.name == estimated_nccl; });
   nccl_to_come_ = 0;
   meet_ranks(communicator);
-  measure(measured_nccl, [&] {
+  measure("NCCL", [&] {
     links_.emplace(nccl(), communicator, context_.sums.layout,
                    RankLinkOptions{.max_ctas = max_ctas,
                                    .deterministic = context_.deterministic,
@@ -215,6 +218,7 @@ void CudaDevice::start_nccl(Communicator& communicator, int max_ctas, int num_sh
     meet_ranks(communicator);
   });
   outside_.back().num_bytes /= num_sharing;
+  nccl_bytes_ = outside_.back().num_bytes;
   usage_.ask_used_bytes();  // from which it counts on
 }
 
@@ -251,9 +255,7 @@ std::int64_t CudaDevice::available_bytes() const {
 
 CommunicationMemory CudaDevice::communication_memory(const RankLayout& ranks) const {
   if (!links_) return estimated_nccl_memory({.layout = ranks, .in_order = context_.sums.in_order});
-  const auto measured =
-      std::find_if(outside_.begin(), outside_.end(), [](const NamedBytes& part) { return part.name == measured_nccl; });
-  return {measured->num_bytes, {}};
+  return {nccl_bytes_, {}};
 }
 
 std::int64_t CudaDevice::ask_used_bytes() const {

@@ -108,6 +108,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<MemoryChanges> changes_;
   std::vector<NamedBytes> outside_;
   std::int64_t nccl_to_come_ = 0;          ///< estimated, until it is there
+  std::int64_t nccl_bytes_ = 0;            ///< once it is
   std::optional<std::int64_t> own_share_;  ///< of what was free, where ranks share this GPU
 
   OwnedStream compute_, copies_;

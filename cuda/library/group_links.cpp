@@ -4,37 +4,10 @@
 #include <utility>
 
 #include "cuda/model/rank_sums.h"
+#include "engine/device/group_communicator.h"
 #include "engine/errors.h"
 
 namespace trainer::cuda {
-namespace {
-
-/// Ranks of a group as ranks 0 … count − 1, over what reaches all ranks.
-class GroupCommunicator final : public Communicator {
- public:
-  GroupCommunicator(Communicator& all, const RankGroup& group) : all_(all), group_(group) {}
-
-  int rank() const override { return static_cast<int>((all_.rank() - group_.first) / group_.stride); }
-  int size() const override { return static_cast<int>(group_.count); }
-  void exchange(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives) override {
-    std::vector<SentBytes> sent(sends.begin(), sends.end());
-    for (SentBytes& each : sent) each.to = number_of(each.to);
-    std::vector<ReceivedBytes> received(receives.begin(), receives.end());
-    for (ReceivedBytes& each : received) each.from = number_of(each.from);
-    all_.exchange(sent, received);
-  }
-  void check() const override { all_.check(); }
-  int failure_descriptor() const override { return all_.failure_descriptor(); }
-
- private:
-  int number_of(int place) const { return static_cast<int>(group_.rank_at(place)); }
-
-  Communicator& all_;
-  const RankGroup group_;
-};
-
-}  // namespace
-
 GroupLinks::GroupLinks(const Nccl& nccl, Communicator& ranks, const RankLayout& layout,
                        const RankLinkOptions& options) {
   require_internal(layout.num_ranks() == ranks.size() && layout.rank == ranks.rank(),

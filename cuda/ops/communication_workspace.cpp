@@ -25,6 +25,8 @@ std::int64_t communication_workspace_bytes(const Op& op, const WorkspaceModel& m
 
 bool sums_as_tree(const Op& op, bool sums_in_order) {
   if (op.kind == OpKind::all_reduce && attributes_of<AllReduceAttributes>(op).is_pair) return true;
+  const bool is_of_rows = op.kind == OpKind::reduce_scatter && attributes_of<RankPartsAttributes>(op).is_output;
+  require_internal(!(sums_in_order && is_of_rows), "ranks that share layers do not add up in one order");
   return sums_in_order && ranks_of(op).count > 2 && op.inputs[0].dtype != DType::i64;
 }
 

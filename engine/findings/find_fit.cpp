@@ -156,6 +156,10 @@ FitFindings find_fit(const FitRequest& request, const DeviceSource& devices, con
     findings.maximum = find_maximum_of(request, experiment, searched, planner, findings.capacity);
     Maximum& maximum = *findings.maximum;
     maximum.key.insert(0, experiment.override_prefix);
+    if (experiment.parallel.pipeline > 1 && experiment.parallel.cut.empty())
+      findings.notes.emplace_back(
+          "Each value was tried with the stages that are fastest, whether they fit or not: with another parallel.cut, "
+          "which 'plan' looks for, larger ones may fit.");
     if (const std::optional<std::int64_t> value = maximum.value())
       note_later_stage(request, experiment, {fmt::format("{}={}", maximum.key, *value)}, devices, planner, findings);
     return findings;

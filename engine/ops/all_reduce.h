@@ -22,7 +22,7 @@ struct Op;
 struct AllReduceAttributes {
   RankGroup ranks{};
   bool starts = false;   ///< Note [Started exchanges] in finish_exchange.h
-  bool is_pair = false;  ///< two ranks that are no group of a layout
+  bool is_pair = false;  ///< two stages, which need be no group of a layout
   friend bool operator==(const AllReduceAttributes&, const AllReduceAttributes&) = default;
 };
 

@@ -17,9 +17,10 @@ struct Op;
 // Until then their operands and scratch are neither read, written nor released.
 //
 // Exchanges among the same ranks run one after the other in the order in which they stand, started ones or not: one
-// that is not started waits for all of them before it. So the order is the same on ranks of which some start an
-// exchange and others, without samples, do not. A finish tells by its operands what it waits for, wherever it stands:
-// the last exchange that was started with one of them, and so all before that.
+// that is not started waits for all of them before it. A CPU has one order for all of them, and a GPU one for those
+// that go through the communicator of all ranks. So the order is the same on ranks of which some start an exchange and
+// others, without samples, do not. A finish tells by its operands what it waits for, wherever it stands: the last
+// exchange that was started with one of them, and so all before that.
 
 /// inputs: what the exchanges that it waits for read and write [modified: now it holds what they wrote]; no outputs.
 Op finish_exchange_op(std::span<const TensorType> tensors);

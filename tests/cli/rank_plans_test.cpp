@@ -164,6 +164,8 @@ TEST_CASE("numbers of GPUs that cannot be are refused, each with what to write")
   refused({"--gpu", "h100*4", "--ranks", "1"}, "is 4 GPUs, and --ranks 1");
   refused({"--gpu", "h100*4", "parallel.data=2"}, "and parallel.data is 2; write parallel.data=4 behind");
   refused({"--gpu", "h100*1", "parallel.data=2"}, "is 1 GPU, and parallel.data is 2");
+  refused({"--gpu", "h100*8", "parallel.data=2", "parallel.pipeline=2"},
+          "and parallel.data is 2 of 2 ranks each; write parallel.data=4 behind");
   refused({"--gpu", "h100*2", "--verify"}, "--verify runs one process");
   refused({"--gpu", "h100*2", "--predict", "4"}, "--generate and --predict plan one process");
   refused({"--gpu", "h100*2", "--capacity", "1GiB,2GiB"}, "plans every rank for one --capacity");

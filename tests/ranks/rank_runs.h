@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,7 +60,9 @@ inline std::vector<RankRun> run_ranks(int num_ranks, const std::string& yaml, co
   overrides.push_back("parallel.data=" + std::to_string(num_ranks / options.num_stages / options.num_tensor));
   overrides.push_back("parallel.tensor=" + std::to_string(options.num_tensor));
   overrides.push_back("parallel.pipeline=" + std::to_string(options.num_stages));
-  overrides.emplace_back("memory.limit=1GiB");
+  const bool is_limited = std::any_of(overrides.begin(), overrides.end(),
+                                      [](const std::string& each) { return each.starts_with("memory.limit="); });
+  if (!is_limited) overrides.emplace_back("memory.limit=1GiB");
   std::vector<RankRun> results(static_cast<std::size_t>(num_ranks));
   on_ranks(num_ranks, [&](SocketCommunicator& ranks) {
     TestRun run(yaml, output, overrides);

@@ -49,6 +49,24 @@ optimizer: {type: adamw, lr: 0.01}
 train: {batch_size: 8, steps: 9, eval_every: 3, clip_norm: 0.5}
 )";
 
+/// Patches of images, of which all rows are read as features of one sample.
+inline constexpr const char* patches_model = R"(
+name: patches
+seed: 5
+data: {type: synthetic, shape: [8, 8, 3], classes: 10, samples: 40, validation_samples: 11}
+model:
+  layers:
+    - patch_embedding: {size: 2, dim: 16}
+    - residual: {layers: [layernorm, {linear: {out: 32}}, gelu, {linear: {out: 16}}, {dropout: {p: 0.1}}]}
+    - layernorm
+    - flatten
+    - linear: {out: 32}
+    - relu
+    - linear: {out: 10}
+optimizer: {type: adamw, lr: 0.01}
+train: {batch_size: 8, steps: 6, eval_every: 3}
+)";
+
 inline std::vector<RankCase> tensor_cases() {
   return {
       {"gates", gates_model},
@@ -78,6 +96,7 @@ inline std::vector<RankCase> tensor_cases() {
        rows_model,
        {"train.accumulation_steps=2", "optimizer={type: sgd, lr: 0.1, momentum: 0.9}"}},
       {"rows, computed again", rows_model, {"train.checkpointing={every: 1}", "memory.allocator=planned"}},
+      {"patches", patches_model},
       {"rows in 16 bits", rows_model, {"train.amp=bf16", "optimizer.lr=0.001", "memory.gradients=16bit"}, 3e-2},
       {"a last batch of one sample", gates_model, {"data.samples=37", "data.validation_samples=10"}},
       {"a vocabulary that is not divided evenly",

@@ -43,6 +43,36 @@ TEST_CASE("ranks that share layers train as one process does, to rounding, in th
   }
 }
 
+TEST_CASE("ranks that share layers train as one process does, whatever each of them finds to compute again") {
+  const OutputFolder folder;
+  const std::vector<std::string> overrides = {"data.sequence_length=32", "train.steps=3", "train.eval_every=0"};
+  const RankRun one = run_ranks(1, rows_model, folder.path("one"), overrides).front();
+  REQUIRE(one.status == RunStatus::done);
+  int num_fitting = 0;
+  // Each rank searches its budget for its own part, under limits at which the two find others.
+  for (std::int64_t limit = 400'000; limit < 800'000; limit += 16'000) {
+    INFO(limit);
+    std::vector<RankRun> ranks;
+    try {
+      ranks = run_ranks(2, rows_model, folder.path(std::to_string(limit)),
+                        with_overrides(overrides, {"train.checkpointing=auto", "memory.allocator=planned",
+                                                   "memory.limit=" + std::to_string(limit)}),
+                        {.num_tensor = 2});
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Catch::Matchers::Contains("emory"));
+      continue;
+    }
+    if (ranks[0].status != RunStatus::done) continue;
+    ++num_fitting;
+    for (const RankRun& run : ranks) {
+      REQUIRE(run.steps.size() == one.steps.size());
+      for (std::size_t i = 0; i < one.steps.size(); ++i)
+        CHECK(run.steps[i].loss == Approx(one.steps[i].loss).epsilon(2e-5));
+    }
+  }
+  CHECK(num_fitting > 3);
+}
+
 TEST_CASE("stages of a pipeline whose layers ranks share train as one process does") {
   for (const RankCase& each : tensor_cases()) {
     if (each.yaml == text_model) continue;

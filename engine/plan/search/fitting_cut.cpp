@@ -199,8 +199,7 @@ std::string settled_cut_text(const Experiment& asked, const Experiment& settled)
   if (!asked.parallel.cut.empty() || settled.parallel.cut.empty()) return "";
   return fmt::format(
       "parallel.cut: auto stands for {} here: a stage of the fastest of all cuts does not fit, and of those that fit "
-      "this "
-      "one's slowest stage is the fastest",
+      "this one's slowest stage is the fastest",
       override_of("parallel.cut", settled));
 }
 

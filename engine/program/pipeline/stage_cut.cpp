@@ -42,10 +42,12 @@ bool can_take_no_more(std::span<const LayerRun> runs, std::size_t num_chunks, do
   std::size_t chunk = 0, begin = 0;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     if (time + runs[run].time > most || run >= ends.of(chunk, begin)) {
-      ++chunk;
       begin = run;
       time = 0;
-      if (chunk >= num_chunks || run >= ends.of(chunk, begin)) return false;
+      // One that cannot begin with this run has earlier ones.
+      do {
+        if (++chunk >= num_chunks) return false;
+      } while (run >= ends.of(chunk, begin));
     }
     time += runs[run].time;
   }

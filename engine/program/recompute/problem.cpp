@@ -75,15 +75,19 @@ void hold_gradients(const Graph& graph, RecomputeProblem& problem) {
       add_once(problem.nodes[last_reader[p]].inputs, graph.parameter_gradients[p]);
 }
 
-/// What ranks add up, or send to another stage, is never made again.
-void keep_exchanged(const Graph& graph, RecomputeProblem& problem) {
+/// What ranks add up, or send to another stage, is never made again; nor is what they gather where each of them finds a
+/// budget of its own, for all gather in one order.
+void keep_exchanged(const Graph& graph, const RecomputeOptions& options, RecomputeProblem& problem) {
+  const bool may_differ =
+      options.checkpointing != nullptr && options.checkpointing->type == CheckpointingConfig::Type::automatic;
   std::vector<bool> is_kept(graph.values.size(), false);
   for (const GraphNode& node : graph.nodes)
     if (node.phase == Phase::forward) {
       if (node.op.kind == OpKind::all_reduce)
         for (const ValueId sum : node.inputs) is_kept[root_of(graph, sum)] = true;
       if (node.op.kind == OpKind::send) is_kept[root_of(graph, node.inputs[0])] = true;
-      if (node.op.kind == OpKind::reduce_scatter) is_kept[root_of(graph, node.outputs[0])] = true;
+      const bool is_gathered = node.op.kind == OpKind::all_gather && may_differ;
+      if (node.op.kind == OpKind::reduce_scatter || is_gathered) is_kept[root_of(graph, node.outputs[0])] = true;
     }
   for (RecomputeProblem::Node& node : problem.nodes)
     for (const std::int32_t output : node.outputs) {
@@ -124,7 +128,7 @@ RecomputeProblem make_recompute_problem(const Graph& graph, const DeviceModel& d
     for (const std::int32_t input : problem.nodes.back().inputs) is_used[input] = true;
     for (const std::int32_t output : problem.nodes.back().outputs) is_used[output] = true;
   }
-  keep_exchanged(graph, problem);
+  keep_exchanged(graph, options, problem);
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (!is_used[v]) problem.values[v].num_bytes = 0;
   if (options.updates_in_backward) hold_gradients(graph, problem);

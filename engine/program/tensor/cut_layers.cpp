@@ -267,8 +267,7 @@ void cut_layers(Graph& forward, const Experiment& experiment, const DataDescript
   if (cuts.are_none())
     throw ConfigError(
         "parallel.tensor: nothing of the model can be cut: it takes linear layers with an activation or attention "
-        "between "
-        "them, or an embedding; set parallel.tensor: 1");
+        "between them, or an embedding; set parallel.tensor: 1");
   LayerCutter cutter(forward, ranks);
   for (const LayerRegion& region : cuts.regions) cutter.cut(region);
   for (const ClassCut& cut : cuts.classes) cutter.cut(cut);

@@ -35,6 +35,7 @@ class RowCutter {
       if (const ValueId viewed = graph.values[v].view_of; viewed >= 0)
         views_[viewed].push_back(static_cast<ValueId>(v));
     for (const SharedInput& shared : graph.shared_inputs) is_shared_.insert(shared.view);
+    for (ValueId value = graph.prediction; value >= 0; value = graph.values[value].view_of) predicted_.insert(value);
     graph.gradient_terms.resize(graph.parameters.size());
   }
 
@@ -44,10 +45,17 @@ class RowCutter {
     // Which of them are sums is asked before any node is another.
     for (const GraphNode& node : all) {
       const ValueId sum = node.op.kind == OpKind::all_reduce ? sum_of_terms(node.inputs[0]) : -1;
-      if (sum >= 0 && has_rows(sum) && is_read_by_rows(sum)) cut_sums_.insert(sum);
+      if (sum >= 0 && !predicted_.contains(sum) && has_rows(sum) && is_read_by_rows(sum)) cut_sums_.insert(sum);
     }
     for (const GraphNode& node : all) cut(node);
     std::erase_if(graph_.shared_inputs, [&](const SharedInput& shared) { return is_gathered_.contains(shared.view); });
+    for (const GraphNode& node : graph_.nodes)
+      for (const ValueId input : node.inputs) {
+        const Value& value = graph_.values[input];
+        require_internal(
+            value.view_of < 0 || value.type.num_elements() == graph_.values[value.view_of].type.num_elements(),
+            "a view is of all that it views");
+      }
   }
 
  private:
@@ -67,19 +75,27 @@ class RowCutter {
   }
   /// Weights that another op uses as well would have a gradient of both kinds.
   bool can_be_cut(const GraphNode& node) const {
-    return computes_rows(node.op) && node.outputs[0] != graph_.prediction &&
+    return computes_rows(node.op) && !predicted_.contains(node.outputs[0]) &&
            std::all_of(node.inputs.begin() + static_cast<std::ptrdiff_t>(num_row_operands(node)), node.inputs.end(),
                        [&](ValueId weight) { return readers_.at(weight).size() == 1; });
   }
   bool is_cut(ValueId value) const { return sample_rows_.contains(value); }
+  /// What is cut of a value and those that it is a view of, or the last of these.
+  ValueId cut_root(ValueId value) const {
+    while (!is_cut(value) && graph_.values[value].view_of >= 0) value = graph_.values[value].view_of;
+    return value;
+  }
 
   void cut(const GraphNode& node) {
     if (node.op.kind == OpKind::all_reduce)
       if (const ValueId sum = sum_of_terms(node.inputs[0]); cut_sums_.contains(sum)) return scatter(node, sum);
     if (!can_be_cut(node)) return keep_whole(node);
     const auto operands = node.inputs.begin() + static_cast<std::ptrdiff_t>(num_row_operands(node));
-    if (std::none_of(node.inputs.begin(), operands, [&](ValueId operand) { return is_cut(operand); }))
-      return keep_whole(node);
+    const bool reads_rows =
+        std::any_of(node.inputs.begin(), operands, [&](ValueId operand) { return is_cut(operand); });
+    const bool reads_views = std::any_of(
+        node.inputs.begin(), operands, [&](ValueId operand) { return !is_cut(operand) && is_cut(cut_root(operand)); });
+    if (!reads_rows || reads_views) return keep_whole(node);
     cut_rows_of(node);
   }
 
@@ -132,22 +148,34 @@ class RowCutter {
 
   /// The node as it is, which reads all rows.
   void keep_whole(GraphNode node) {
-    for (ValueId& input : node.inputs) {
-      const ValueId viewed = graph_.values[input].view_of;
-      if (is_cut(input)) {
-        input = gathered(input, node.layer, true);
-      } else if (viewed >= 0 && is_cut(viewed)) {
-        const bool is_shared = is_shared_.contains(input);
-        const ValueId whole = gathered(viewed, node.layer, !is_shared);
-        if (is_shared) {
-          is_gathered_.insert(input);
-          input = whole;
-        } else {
-          graph_.values[input].view_of = whole;
-        }
-      }
-    }
+    for (ValueId& input : node.inputs)
+      if (is_cut(cut_root(input))) input = whole_of(input, node.layer);
     graph_.nodes.push_back(std::move(node));
+  }
+
+  /// What `value`, which is cut or a view of what is, is of all rows. Readers of a shared input have terms of its
+  /// gradient, all others the same.
+  ValueId whole_of(ValueId value, LayerId layer) {
+    std::vector<ValueId> views;
+    bool is_alike = true;
+    for (; !is_cut(value); value = graph_.values[value].view_of) {
+      views.push_back(value);
+      is_alike = is_alike && !is_shared_.contains(value);
+    }
+    ValueId whole = gathered(value, layer, is_alike);
+    for (std::size_t i = views.size(); i-- > 0;) {
+      if (is_shared_.contains(views[i])) {  // which the gather stands for
+        is_gathered_.insert(views[i]);
+        continue;
+      }
+      const auto [known, is_new] = whole_views_.try_emplace({views[i], is_alike}, -1);
+      if (is_new) {
+        const Value view = graph_.values[views[i]];
+        known->second = add_view(whole, {graph_.values[whole].type.dtype, view.type.shape}, view.role, view.layer);
+      }
+      whole = known->second;
+    }
+    return whole;
   }
 
   ValueId gathered(ValueId part, LayerId layer, bool is_alike) {
@@ -198,12 +226,14 @@ class RowCutter {
   std::map<ValueId, std::vector<const GraphNode*>> readers_;
   std::map<ValueId, std::vector<ValueId>> views_;
   std::set<ValueId> is_shared_, is_gathered_;  ///< views of SharedInput, and those that are gathered instead
+  std::set<ValueId> predicted_;                ///< the prediction, and what it is a view of
   std::set<ValueId> cut_sums_;
   // Of values of which this rank has rows: rows of a sample, and the type of all rows.
   std::map<ValueId, std::int64_t> sample_rows_;
   std::map<ValueId, TensorType> wholes_;
   std::map<std::pair<ValueId, bool>, ValueId> gathered_;
   std::map<ValueId, ValueId> sliced_;
+  std::map<std::pair<ValueId, bool>, ValueId> whole_views_;  ///< by the view of what is cut
 };
 
 }  // namespace

@@ -15,12 +15,13 @@ namespace trainer {
 // likewise.
 //
 // What another layer reads is gathered for it: all ranks then compute the same, also its gradient, of which each takes
-// its rows. A whole operand of a sum of rows is sliced. Of a norm's weights each rank finds a term of the gradient, of
+// its rows. A whole operand of a sum of rows, such as words with their positions, is sliced, and its gradient an
+// all_reduce of rows and zeros. Of a norm's weights each rank finds a term of the gradient, of
 // its rows, which are added up before the update (Graph::gradient_terms).
 //
-// Rows are those of a batch's samples, one behind the other, as many on each rank: where a text's length is a multiple
-// of the number of ranks. What is gathered is kept for the backward pass, or gathered again where activations are
-// computed again, in one order on all ranks.
+// Rows are those of a batch's samples, one behind the other, as many on each rank: where the length of a text, or the
+// number of an image's patches, is a multiple of the number of ranks. What is gathered is kept for the backward pass,
+// or gathered again where activations are computed again, in one order on all ranks.
 
 /// Leaves this rank's rows between the layers of a forward pass that has been cut.
 void cut_rows(Graph& forward, const RankLayout& ranks);

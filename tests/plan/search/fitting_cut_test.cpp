@@ -52,6 +52,14 @@ std::vector<CutNetwork> cut_networks() {
            "{out: 256}}, tanh, {linear: {out: 10}}]}\n"
            "optimizer: {type: sgd, momentum: 0.9}\ntrain: {batch_size: 320}\n",
            described_data({64}, 10, 640, 96)},
+          // Light layers in front, of which the middle stage has room for two and not for the last, which is large.
+          {"wide at the end",
+           "data: {type: synthetic, shape: [16, 16, 4], classes: 10, samples: 128}\n"
+           "model: {layers: [{conv2d: {out: 4, kernel: 3, padding: 1}}, {conv2d: {out: 4, kernel: 3, padding: 1}}, "
+           "{conv2d: {out: 4, kernel: 3, padding: 1}}, {sequential: {layers: [{conv2d: {out: 64, kernel: 1}}, "
+           "global_avgpool, {linear: {out: 10}}]}}]}\n"
+           "optimizer: sgd\ntrain: {batch_size: 64}\n",
+           described_data({16, 16, 4}, 10, 128)},
           {"a skip",
            "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 64}\n"
            "model: {layers: [{conv2d: {out: 16, kernel: 3, padding: 1, name: wide}}, relu, {maxpool2d: {kernel: 2}}, "
