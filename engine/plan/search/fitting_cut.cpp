@@ -35,6 +35,7 @@ class CutSearch {
   }
 
   std::optional<std::vector<std::string>> find() {
+    if (most_parts() <= most_planned) return find_among_all();
     while (const std::optional<Cut> cut = cut_by_time(runs_, num_stages_, refused_)) {
       bool fits = true;
       for (std::size_t stage = 0; stage < num_stages_; ++stage) {
@@ -53,7 +54,13 @@ class CutSearch {
   using Cut = std::vector<std::size_t>;
   using Part = std::tuple<std::size_t, std::size_t, std::size_t>;  ///< a stage, its first run and that behind it
 
-  /// Where longer stages were refused for shorter ones, of so few cuts that all can be looked at.
+  /// Stages of all cuts: each begins and ends somewhere, but for the first and the last.
+  std::int64_t most_parts() const {
+    const auto num_runs = static_cast<std::int64_t>(runs_.size()), inner = static_cast<std::int64_t>(num_stages_) - 2;
+    return 2 * num_runs + inner * num_runs * num_runs / 2;
+  }
+
+  /// Of so few cuts that all can be looked at.
   std::optional<std::vector<std::string>> find_among_all() {
     std::vector<std::pair<double, Cut>> cuts;
     for (Cut cut = first_cut(); !cut.empty(); cut = next_cut(std::move(cut))) {

@@ -25,8 +25,9 @@ namespace trainer {
 //
 // It is assumed that a stage of more layers does not hold less. Segments of the caching allocator, what crosses where
 // it begins, and what skips send through other stages may differ from that by a little; then a cut that is found fits
-// all the same, and another may be faster. Where none is found so, and there are no more than some thousand cuts, all
-// are looked at in the order of their times.
+// all the same, and another may be faster. So of short lists, of which all stages can be planned, all cuts are looked
+// at in the order of their times; and of longer ones where none is found otherwise, if there are some thousand cuts at
+// most.
 //
 // Times are those that a cut goes by anyway, not a machine's: plans, every rank of a run and one that is resumed find
 // the same cut of the same capacity.
