@@ -249,8 +249,8 @@ def first_line(command):
     return result.stdout.strip().splitlines()[0] if result.returncode == 0 and result.stdout.strip() else ""
 
 
-def environment(trainer=TRAINER):
-    """The machine and the versions, without names of hosts or folders; None: no trainer is asked for its own."""
+def environment(asks_trainer=True):
+    """The machine and the versions, without names of hosts or folders."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = re.search(r"^model name\s*:\s*(.*)$", file.read(), re.MULTILINE)
     with open("/etc/os-release", encoding="utf-8") as file:
@@ -260,7 +260,8 @@ def environment(trainer=TRAINER):
     changed = first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return {"cpu": cpu.group(1) if cpu else platform.machine(), "num_cpus": len(os.sched_getaffinity(0)),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "system": system.group(1) if system else "", "trainer": first_line([str(trainer), "--version"]) if trainer else "",
+            "system": system.group(1) if system else "",
+            "trainer": first_line([str(TRAINER), "--version"]) if asks_trainer else "",
             "commit": first_line(["git", "rev-parse", "--short", "HEAD"]) + ("+changes" if changed else ""),
             "compiler": first_line(["g++", "--version"]), "libdnnl": onednn, "torch": torch, "threads": NUM_THREADS}
 

@@ -320,7 +320,7 @@ def main(words=None):
     date = datetime.date.today().isoformat()
     seconds = round(time.monotonic() - begin, 1)
     summary = {"date": date, "seed": options.seed, "first": options.first, "without": options.without,
-               "seconds": seconds, "environment": bench_cpu.environment(trainer=None), **summary_of(results)}
+               "seconds": seconds, "environment": bench_cpu.environment(asks_trainer=False), **summary_of(results)}
     print(table(summary))
     if options.case is None:
         bench_cpu.write(summary, str(options.json or ROOT / "scripts" / "results" / f"layouts_{date}.json"))

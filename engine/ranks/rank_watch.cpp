@@ -64,14 +64,25 @@ bool RankWatch::tell_end(ExitCode code, const std::string& reason) {
   add(static_cast<std::uint32_t>(told.size()));
   const auto* const text = reinterpret_cast<const std::byte*>(told.data());
   words.insert(words.end(), text, text + told.size());
-  const std::lock_guard lock(saying_);
   bool is_told = false;
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    if (!peers_[i].socket.is_open()) continue;
-    const ssize_t sent = ::send(peers_[i].socket.descriptor(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    is_told = is_told || (i == 0 && sent == static_cast<ssize_t>(words.size()));
+  {
+    const std::lock_guard lock(saying_);
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (!peers_[i].socket.is_open()) continue;
+      const ssize_t sent =
+          ::send(peers_[i].socket.descriptor(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      is_told = is_told || (i == 0 && sent == static_cast<ssize_t>(words.size()));
+    }
   }
-  return is_told;
+  return is_told || (rank_ > 0 && has_told_of_its_end(peers_[0]));
+}
+
+bool RankWatch::has_told_of_its_end(const Peer& peer) {
+  constexpr auto longest = std::chrono::seconds(1);
+  const Clock::time_point begin = Clock::now();
+  while (peer.code < 0 && !peer.is_through && Clock::now() - begin < longest)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return peer.code >= 0;
 }
 
 bool RankWatch::ends_before(ExitCode code) const {

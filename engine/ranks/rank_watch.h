@@ -41,7 +41,8 @@ class RankWatch {
   /// Readable once a rank has failed.
   int descriptor() const { return wake_[0]; }
 
-  /// Tells all others that this rank ends for that reason; whether rank 0, where that is another, could be told.
+  /// Tells all others that this rank ends for that reason; whether rank 0, where that is another, could be told, or
+  /// ends for a reason that it tells of itself.
   bool tell_end(ExitCode code, const std::string& reason);
   /// Whether a rank before this one has told that it ends with that code: waits until all of these have ended, but not
   /// longer than some seconds.
@@ -60,6 +61,8 @@ class RankWatch {
     std::atomic<int> code{-1};            ///< with which it has told that it ends
   };
 
+  /// Of one that no longer takes words: waits until its last have been heard, but not longer than a second.
+  static bool has_told_of_its_end(const Peer& peer);
   void watch();
   void hear(int rank, Peer& peer);
   void note(ExitCode code, std::string reason, bool is_untold = false);
