@@ -88,10 +88,15 @@ class Case:
         return self.config["loss"] != "dice" and (shares_norms or not self.has_batch_norms)
 
     def has_same_bits(self):
-        """As one process: stages alone in f32, without weights that two of them use. In 16 bits gradients of what two
-        stages read are rounded before they are added."""
+        """As one process: stages alone in f32, without weights that two of them use, and without values that three may
+        read. In 16 bits gradients of what two stages read are rounded before they are added."""
         is_exact = self.config["train"]["amp"] == "off" and not self.shares_weights
-        return self.data == 1 and self.tensor == 1 and is_exact
+        parallel = self.config["parallel"]
+        is_interleaved = parallel.get("schedule") == "interleaved"
+        num_parts = self.pipeline * (parallel.get("chunks", 2) if is_interleaved else 1)
+        model = json.dumps(self.config["model"])
+        has_skips = any(f'"{word}"' in model for word in ("residual", "concat", "from"))
+        return self.data == 1 and self.tensor == 1 and is_exact and (num_parts <= 2 or not has_skips)
 
     def tolerance(self):
         allowed = TOLERANCES[self.config["train"]["amp"]]

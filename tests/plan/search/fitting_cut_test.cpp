@@ -222,7 +222,7 @@ TEST_CASE("of a pipeline other stages and more micro-batches are offered, and fi
       const Verdict as_is = planner.plan(experiment, each.data, std::int64_t{1} << 40);
       if (as_is.problem) continue;
       const Graph forward = make_graph_to_cut(experiment, each.data);
-      const PlannedCuts planned = plan_all_cuts(planner, experiment, each.data, forward);
+      const std::vector<Cut> cuts = all_cuts_of(experiment, forward);
       for (const double share : {0.95, 0.2}) {
         const auto capacity = static_cast<std::int64_t>(share * static_cast<double>(as_is.peak_reserved));
         INFO(each.name << ", cut at " << first << ", " << capacity << " bytes");
@@ -242,7 +242,11 @@ TEST_CASE("of a pipeline other stages and more micro-batches are offered, and fi
           CHECK(fix.relative_step_time > 0);
           CHECK(fix.same_result());
         }
-        if (!planned.fastest_within(capacity)) CHECK_FALSE(offers_cut);
+        // A caching allocator gives back what it keeps before it runs out, so peaks without a bound do not tell.
+        const bool one_fits = std::any_of(cuts.begin(), cuts.end(), [&](const Cut& cut) {
+          return planner.fits(with_cut(experiment, cut), each.data, capacity);
+        });
+        if (!one_fits) CHECK_FALSE(offers_cut);
       }
     }
   CHECK(offered == keys);
