@@ -18,7 +18,7 @@ from trainer_events import Trainer  # noqa: E402
 
 TRAINER = Trainer(os.environ.get("TRAINER_BINARY", ROOT / "build" / "release" / "trainer"))
 SEED = 1
-PIPELINE, DATA_AND_TENSOR, DATA, REFUSED = CASES = (64, 35, 99, 59)
+PIPELINE, DATA_AND_TENSOR, DATA, REFUSED = CASES = (51, 35, 99, 59)
 
 
 def changed(name, kind, change):

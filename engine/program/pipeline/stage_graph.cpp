@@ -89,14 +89,19 @@ void keep_stage(Graph& forward, const StageCut& cut, const std::vector<StageMess
     if (!sends) value.category = Category::communication;
     nodes.push_back(std::move(node));
   };
+  // Steps of training have their own order of segments (message_order.h). An evaluation runs as it stands, and each
+  // waits for what it sends to be received: so it is sent when the chunk that reads it is next, by all in one order.
+  const bool sends_when_read = forward.mode == GraphMode::evaluation;
   std::size_t next = 0;
   for (std::int32_t chunk = 0; chunk < cut.num_chunks(); ++chunk) {
-    if (is_own(chunk))
-      for (std::size_t m = 0; m < messages.size(); ++m)
-        if (messages[m].to == chunk) exchange(messages[m], m, false);
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      if (messages[m].to != chunk) continue;
+      if (is_own(chunk)) exchange(messages[m], m, false);
+      if (sends_when_read && is_own(messages[m].from)) exchange(messages[m], m, true);
+    }
     for (; next < forward.nodes.size() && cut.chunk_of(forward.nodes[next].layer) == chunk; ++next)
       if (is_own(chunk)) nodes.push_back(std::move(forward.nodes[next]));
-    if (is_own(chunk))
+    if (is_own(chunk) && !sends_when_read)
       for (std::size_t m = 0; m < messages.size(); ++m)
         if (messages[m].from == chunk) exchange(messages[m], m, true);
   }
