@@ -133,6 +133,36 @@ TEST_CASE("the inner stages of a pipeline read no data to evaluate") {
   CHECK(num_reads[2] == 3 * 13);
 }
 
+TEST_CASE("stages of several chunks evaluate what passes over some of them, however much it is") {
+  // More than what a connection takes before it is read: a stage that sent what nobody reads yet would wait for ever.
+  constexpr const char* model = R"(
+name: passing
+seed: 4
+data: {type: synthetic, shape: [32, 32, 3], classes: 3, samples: 4, validation_samples: 64}
+model:
+  layers:
+    - conv2d: {out: 64, kernel: 1, name: passing}
+    - relu
+    - conv2d: {out: 64, kernel: 1, name: second}
+    - relu
+    - conv2d: {out: 64, kernel: 1, name: third}
+    - relu: {name: before}
+    - concat: {from: [passing, before], name: fourth}
+    - global_avgpool
+    - linear: {out: 3}
+optimizer: {type: sgd, lr: 0.05}
+train: {batch_size: 2, steps: 1, eval_every: 1, eval_batch_size: 64}
+parallel: {micro_batches: 1}
+)";
+  const RankCase each{"passing", model};
+  const OutputFolder folder;
+  const RankRun one = run_ranks(1, model, folder.path("one"), {}).front();
+  REQUIRE(one.evaluations.size() == 1);
+  check_against_one(
+      run_layout(each, {2, 2, "interleaved"}, folder.path("two"), {"parallel.cut=[second, third, fourth]"}), one,
+      each.tolerance);
+}
+
 TEST_CASE("pipelines of ranks that share a batch train as one process does, to rounding, in their plans") {
   for (const RankCase& each : pipeline_cases()) {
     const OutputFolder folder;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/graph/metrics.h"
+#include "engine/program/tensor/added_value.h"
 #include "engine/program/tensor/cut_rows.h"
 #include "engine/program/tensor/layer_regions.h"
 
@@ -96,21 +97,12 @@ class LayerCutter {
     graph_.parameter_cuts[info.parameter] = std::move(cut);
   }
 
-  ValueId add_value(const TensorType& type, std::string role, LayerId layer) {
-    Value value;
-    value.type = type;
-    value.role = std::move(role);
-    value.layer = layer;
-    graph_.values.push_back(std::move(value));
-    return static_cast<ValueId>(graph_.values.size() - 1);
-  }
-
   /// The node reads a view of its input, one for all of a region.
   void share_input(GraphNode& node, std::map<ValueId, ValueId>& shared) {
     const ValueId x = node.inputs[0];
     const auto [known, is_new] = shared.try_emplace(x, -1);
     if (is_new) {
-      known->second = add_value(graph_.values[x].type, "input.shared", node.layer);
+      known->second = add_activation(graph_, graph_.values[x].type, "input.shared", node.layer);
       graph_.values[known->second].view_of = x;
       graph_.shared_inputs.push_back({known->second, group_});
     }
@@ -151,7 +143,7 @@ class LayerCutter {
     GraphNode& node = graph_.nodes[n];
     const ValueId sum = node.outputs[0];
     const Value info = graph_.values[sum];
-    const ValueId term = add_value(info.type, info.role, info.layer);
+    const ValueId term = add_activation(graph_, info.type, info.role, info.layer);
     graph_.values[term].category = info.category;
     graph_.values[sum].view_of = term;
     graph_.values[sum].role += ".sum";
@@ -190,8 +182,8 @@ class LayerCutter {
                                          .label_smoothing = whole.label_smoothing,
                                          .ignore_index = whole.ignore_index});
     const Op order = class_order_op(find);
-    const ValueId statistics = add_value(find.outputs[0], "class_statistics", node.layer);
-    const ValueId places = add_value(order.outputs[0], "class_order", node.layer);
+    const ValueId statistics = add_activation(graph_, find.outputs[0], "class_statistics", node.layer);
+    const ValueId places = add_activation(graph_, order.outputs[0], "class_order", node.layer);
     replaced_[n] = {{find, {logits, targets}, {statistics}, node.layer, Phase::forward},
                     sum_of(statistics, node.layer),
                     {order, {logits, targets, statistics}, {places}, node.layer, Phase::forward},

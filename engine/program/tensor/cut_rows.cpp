@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/program/tensor/added_value.h"
+
 namespace trainer {
 namespace {
 
@@ -182,7 +184,7 @@ class RowCutter {
     const auto [known, is_new] = gathered_.try_emplace({part, is_alike}, -1);
     if (!is_new) return known->second;
     const TensorType whole = wholes_.at(part);
-    const ValueId value = add_value(whole, graph_.values[part].role + ".gathered", layer);
+    const ValueId value = add_activation(graph_, whole, graph_.values[part].role + ".gathered", layer);
     graph_.nodes.push_back(
         {all_gather_rows_op(whole, group_, place_, is_alike), {part}, {value}, layer, Phase::forward});
     return known->second = value;
@@ -198,7 +200,7 @@ class RowCutter {
     const ValueId row = add_view(whole, {type.dtype, {1, count}}, "row", layer);
     graph_.shared_inputs.push_back({row, group_});
     const Op op = channel_slice_op(graph_.values[row].type, own, {.first = place_ * own});
-    const ValueId slice = add_value(op.outputs[0], graph_.values[whole].role + ".slice", layer);
+    const ValueId slice = add_activation(graph_, op.outputs[0], graph_.values[whole].role + ".slice", layer);
     graph_.nodes.push_back({op, {row}, {slice}, layer, Phase::forward});
     const ValueId rows = add_view(slice, {type.dtype, {own / columns, columns}}, "rows", layer);
     sample_rows_[rows] = type.shape[1];
@@ -206,16 +208,8 @@ class RowCutter {
     return known->second = rows;
   }
 
-  ValueId add_value(const TensorType& type, std::string role, LayerId layer) {
-    Value value;
-    value.type = type;
-    value.role = std::move(role);
-    value.layer = layer;
-    graph_.values.push_back(std::move(value));
-    return static_cast<ValueId>(graph_.values.size() - 1);
-  }
   ValueId add_view(ValueId of, const TensorType& type, std::string role, LayerId layer) {
-    const ValueId view = add_value(type, std::move(role), layer);
+    const ValueId view = add_activation(graph_, type, std::move(role), layer);
     graph_.values[view].view_of = of;
     return view;
   }
