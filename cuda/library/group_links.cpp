@@ -8,6 +8,7 @@
 #include "engine/errors.h"
 
 namespace trainer::cuda {
+
 GroupLinks::GroupLinks(const Nccl& nccl, Communicator& ranks, const RankLayout& layout,
                        const RankLinkOptions& options) {
   require_internal(layout.num_ranks() == ranks.size() && layout.rank == ranks.rank(),

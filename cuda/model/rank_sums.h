@@ -28,7 +28,7 @@ std::vector<LinkedGroup> linked_groups(const RankLayout& layout);
 
 /// How a device's ranks add up.
 struct RankSums {
-  RankLayout layout{};    ///< of one rank: those that it will meet share batches alone
+  RankLayout layout{};
   bool in_order = false;  ///< Note [Sums in one order] in cuda/ops/tree_sum.h
 };
 

@@ -97,5 +97,6 @@ TEST_CASE("a norm whose weights another shares computes all rows") {
       "{layernorm: {share: one}}, {linear: {out: 25}}",
       6);
   CHECK(rows_of_norms(program) == std::set<std::int64_t>{5 * 6});
+  REQUIRE(program.gradient_terms.size() == program.parameters.size());
   for (const bool is_term : program.gradient_terms) CHECK_FALSE(is_term);
 }
