@@ -44,6 +44,14 @@ InterruptSignals::InterruptSignals(Interruption& interruption, const char* note)
   }
 }
 
+void InterruptSignals::ignore_from_now() {
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    before_[i] = {};
+    before_[i].sa_handler = SIG_IGN;
+    sigaction(handled[i], &before_[i], nullptr);
+  }
+}
+
 InterruptSignals::~InterruptSignals() {
   for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before_[i], nullptr);
   interrupted_run = nullptr;

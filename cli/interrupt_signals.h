@@ -22,6 +22,10 @@ class InterruptSignals {
   InterruptSignals(const InterruptSignals&) = delete;
   InterruptSignals& operator=(const InterruptSignals&) = delete;
 
+  /// The run has stopped as it was asked, and the process ends by itself: what comes now changes nothing. What starts
+  /// ranks passes a signal on to all, which may be later than they have stopped for the one that each was sent.
+  void ignore_from_now();
+
  private:
   static constexpr std::array handled = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
   std::array<struct sigaction, handled.size()> before_{};

@@ -335,8 +335,10 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
   const std::string continuation = continuation_of(arguments, given);
   const RunStatus status = with_advice(RunDirectory(experiment.output), own, continuation, [&] {
     // Of the training: what predicts ends as any program does. A terminal's signals reach all ranks; one says so.
-    const InterruptSignals signals(interruption, ranks.leads() ? InterruptSignals::note_of_run : "");
-    return run_training(experiment, std::move(data), *device, options, interruption, events);
+    InterruptSignals signals(interruption, ranks.leads() ? InterruptSignals::note_of_run : "");
+    const RunStatus ended = run_training(experiment, std::move(data), *device, options, interruption, events);
+    if (ended == RunStatus::interrupted) signals.ignore_from_now();
+    return ended;
   });
   failure.leave_report();
   if (status == RunStatus::interrupted && ranks.leads()) write_text(stderr, continuation);

@@ -331,6 +331,26 @@ TEST_CASE("a signal that is sent to what started the ranks reaches them") {
   }
 }
 
+TEST_CASE("a signal that is passed on late does not kill ranks that have stopped for it") {
+  const RanksFolder folder;
+  bool was_sent = false;
+  ProcessOptions options;
+  options.on_output = [&](pid_t launcher, const std::string& out) {
+    if (was_sent || out.find("\"step\":40,") == std::string::npos) return;
+    was_sent = true;
+    // As what started them passes it on, at every moment until they are gone.
+    sigval asked_once{};
+    asked_once.sival_int = 1;
+    for (std::vector<pid_t> ranks = children_of(launcher); !ranks.empty(); ranks = children_of(launcher))
+      for (const pid_t rank : ranks) sigqueue(rank, SIGTERM, asked_once);
+  };
+  const ProcessResult stopped = run_trainer(
+      {"run", folder.config(), "train.epochs=3000", "--ranks", "2", "--json", folder.output("run")}, options);
+  CHECK(was_sent);
+  CHECK(stopped.exit_code == 75);
+  CHECK_THAT(stopped.err, Contains("--resume"));
+}
+
 TEST_CASE("a signal to any rank ends all behind the step, with a checkpoint") {
   const RanksFolder folder;
   bool was_sent = false;
