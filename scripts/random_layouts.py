@@ -287,7 +287,7 @@ def draw_parallel(random, data, pipeline, tensor, layers):
 
 
 def draw_memory(random, amp, optimizer, tensor, has_head):
-    """`has_head`: a linear layer in front of cross entropy, which no ranks share."""
+    """`has_head`: a linear layer in front of cross entropy."""
     memory = maybe(random, 0.7, "allocator", "caching", "planned")
     if memory.get("allocator") == "caching":
         memory |= maybe(random, 0.15, "expandable_segments", True)
@@ -338,7 +338,7 @@ def draw_case(seed, number):
         # In front of batch norms biases have gradients of rounding alone: Adam makes steps of them, running means tell.
         optimizers += [{"type": "adamw", "lr": 0.002}, {"type": "adam", "lr": 0.002}]
     optimizer = random.choice(optimizers)
-    has_head = loss == "cross_entropy" and family in ("mlp", "resnet", "gpt") and tensor == 1
+    has_head = loss == "cross_entropy" and family in ("mlp", "resnet", "gpt")
     config = {"seed": random.randint(0, 99), "device": {"type": "cpu", "threads": 1},
               "data": {**data_section, **samples}, "model": {"layers": layers}, "loss": loss, "optimizer": optimizer,
               "train": train, "memory": draw_memory(random, train["amp"], optimizer["type"], tensor, has_head),

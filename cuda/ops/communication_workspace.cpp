@@ -31,7 +31,8 @@ bool sums_as_tree(const Op& op, bool sums_in_order) {
 }
 
 RankGroup ranks_of_link(const Op& exchange, const RankSums& sums) {
-  const bool is_sum = exchange.kind == OpKind::all_reduce || exchange.kind == OpKind::reduce_scatter;
+  const bool is_sum = exchange.kind == OpKind::all_reduce || exchange.kind == OpKind::reduce_scatter ||
+                      ranks_of_linear_cross_entropy(exchange) != nullptr;
   const bool goes_to_one = exchange.kind == OpKind::send || exchange.kind == OpKind::receive;
   return goes_to_one || (is_sum && sums_as_tree(exchange, sums.in_order)) ? sums.layout.all() : ranks_of(exchange);
 }

@@ -15,11 +15,13 @@ class LinearCrossEntropyKernel final : public Kernel {
             [&](const Op& step) {
               return compute_workspace_bytes(step, {.tf32 = context.tf32,
                                                     .matmuls = context.library->matmul_planner(),
-                                                    .matrix_alignment = context_.matrix_alignment});
+                                                    .matrix_alignment = context_.matrix_alignment,
+                                                    .sums_in_order = context.sums.in_order});
             }) {}
 
   void run(const OperandAddresses& addresses) override {
     context_.stream = device_.stream;
+    context_.links = device_.links;
     runner_.run(addresses,
                 [](std::unique_ptr<Kernel>& kernel, const OperandAddresses& of_step) { kernel->run(of_step); });
   }

@@ -68,7 +68,7 @@ class LossChunkRunner {
   }
 
  private:
-  static constexpr std::size_t max_operands = 4;
+  static constexpr std::size_t max_operands = 5;
   using Addresses = std::array<void*, max_operands>;
 
   struct PreparedKernel {

@@ -31,10 +31,12 @@ Op finish_exchange_op(std::span<const TensorType> tensors) {
 }
 
 bool is_exchange(const Op& op) {
-  return definition_of(op.kind).role == Role::communication && op.kind != OpKind::finish_exchange;
+  return (definition_of(op.kind).role == Role::communication && op.kind != OpKind::finish_exchange) ||
+         ranks_of_linear_cross_entropy(op) != nullptr;
 }
 
 const RankGroup& ranks_of(const Op& exchange) {
+  if (const RankGroup* const ranks = ranks_of_linear_cross_entropy(exchange)) return *ranks;
   if (exchange.kind == OpKind::all_reduce) return attributes_of<AllReduceAttributes>(exchange).ranks;
   if (exchange.kind == OpKind::broadcast) return attributes_of<BroadcastAttributes>(exchange).ranks;
   if (exchange.kind == OpKind::send || exchange.kind == OpKind::receive)

@@ -25,7 +25,8 @@ struct Op;
 /// inputs: what the exchanges that it waits for read and write [modified: now it holds what they wrote]; no outputs.
 Op finish_exchange_op(std::span<const TensorType> tensors);
 
-/// Whether ranks tell each other something by `op`, and do not but wait until they have.
+/// Whether ranks tell each other something by `op`, and do not but wait until they have. An op that also computes has
+/// another role than Role::communication, and is never but started.
 bool is_exchange(const Op& op);
 /// Those that tell each other something by an exchange.
 const RankGroup& ranks_of(const Op& exchange);

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "engine/ops/class_parts.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/shape.h"
 
@@ -15,7 +18,8 @@ struct Op;
 // These ops are the last linear layer and the softmax cross-entropy behind it, for a few rows (samples, or positions of
 // them) at a time: the logits of one chunk lie in the op's workspace, become their own gradient there, and are
 // multiplied into the gradients of the layer before the next chunk is begun. engine/program/chunked_loss.h puts them
-// in.
+// in. Where ranks share the classes (Note [Losses of cut classes] in class_parts.h), they add up what they find of a
+// chunk's rows before each computes the gradient of its own logits: the op is then an exchange, too.
 
 struct LinearCrossEntropyAttributes {
   CrossEntropyAttributes loss;
@@ -24,6 +28,9 @@ struct LinearCrossEntropyAttributes {
   bool input_gradient = true;   ///< dx is wanted
   bool counts = false;          ///< without a gradient: a confusion matrix is counted too
   bool scaled = false;          ///< gradients are multiplied by the loss scale too, see Note [Loss scale]
+  /// The classes whose rows of W and b this rank has, and their loss, in place of `loss`: it is not mixed, and `counts`
+  /// is not set.
+  std::optional<ClassPartAttributes> part{};
   friend bool operator==(const LinearCrossEntropyAttributes&, const LinearCrossEntropyAttributes&) = default;
 };
 
@@ -40,5 +47,9 @@ Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& 
 
 /// Of either op: each row of x has one target.
 std::int64_t num_rows_of_linear_cross_entropy(const Op& op);
+/// The ranks that run either op together; null: this one alone does.
+const RankGroup* ranks_of_linear_cross_entropy(const Op& op);
+/// What ranks add up, in the order of its chunks, while they run either op.
+std::vector<Op> sums_of_linear_cross_entropy(const Op& op);
 
 }  // namespace trainer

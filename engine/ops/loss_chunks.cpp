@@ -56,6 +56,11 @@ class ChunkPlanner {
       bias_ = add_scratch({DType::f32, {classes}});
       plan_.part(ChunkPart::before).push_back({cast_op(op_.inputs[2], DType::f32), {{Place::input, 2}}, {bias_}});
     }
+    if (attributes_.part) {
+      const Op find = statistics_op(plan_.chunk_rows);
+      class_statistics_ = add_scratch(find.outputs[0]);
+      class_order_ = add_scratch(class_order_op(find).outputs[0]);
+    }
     if (!has_gradient_) return;
     dlogits_ = is_half_ ? add_scratch({x_.dtype, {plan_.chunk_rows, classes}}) : logits_;
     const int num_sums = attributes_.bias ? 2 : 1;
@@ -82,17 +87,11 @@ class ChunkPlanner {
     steps.push_back({linear, {x, weight}, {logits_}});
     if (attributes_.bias) steps.back().inputs.push_back(bias_);
 
-    const TensorType targets{op_.inputs[static_cast<std::size_t>(targets_.position)].dtype, {rows}};
-    const Op loss = cross_entropy_op(logits, targets, attributes_.loss);
-    if (!has_gradient_) {
-      steps.push_back({loss, loss_operands(), {}});
-      if (attributes_.counts) {
-        const Op count = confusion_matrix_op(logits, targets, {.ignore_index = attributes_.loss.ignore_index});
-        steps.push_back({count, {logits_, targets_, counts_}, {}});
-      }
-      return steps;
-    }
-    steps.push_back({cross_entropy_with_gradient_op(loss), loss_operands(), {logits_}});
+    if (attributes_.part)
+      append_loss_of_part(steps, rows);
+    else
+      append_loss(steps, logits);
+    if (!has_gradient_) return steps;
     if (attributes_.scaled) steps.push_back({scale_gradient_op(logits), {logits_, loss_scale_}, {logits_}});
     if (is_half_) steps.push_back({cast_op(logits, x_.dtype), {logits_}, {dlogits_}});
     if (attributes_.input_gradient) steps.push_back({linear_backward_input_op(products), {dlogits_, weight}, {dx_}});
@@ -100,10 +99,43 @@ class ChunkPlanner {
     return steps;
   }
 
-  std::vector<ChunkOperand> loss_operands() const {
+  TensorType targets_of(std::int64_t rows) const {
+    return {op_.inputs[static_cast<std::size_t>(targets_.position)].dtype, {rows}};
+  }
+  Op statistics_op(std::int64_t rows) const {
+    return class_statistics_op({DType::f32, {rows, weight_.shape[0]}}, targets_of(rows), *attributes_.part);
+  }
+
+  /// The loss and, where it is wanted, the gradient of the logits in their place.
+  void append_loss(std::vector<ChunkStep>& steps, const TensorType& logits) const {
+    const TensorType targets = targets_of(logits.shape[0]);
+    const Op loss = cross_entropy_op(logits, targets, attributes_.loss);
     std::vector<ChunkOperand> operands{logits_, targets_, statistics_};
     if (attributes_.loss.mixed) operands.push_back(mixing_);
-    return operands;
+    if (has_gradient_) {
+      steps.push_back({cross_entropy_with_gradient_op(loss), operands, {logits_}});
+      return;
+    }
+    steps.push_back({loss, operands, {}});
+    if (!attributes_.counts) return;
+    const Op count = confusion_matrix_op(logits, targets, {.ignore_index = attributes_.loss.ignore_index});
+    steps.push_back({count, {logits_, targets_, counts_}, {}});
+  }
+
+  /// The same of this rank's classes: Note [Losses of cut classes].
+  void append_loss_of_part(std::vector<ChunkStep>& steps, std::int64_t rows) const {
+    const Op find = statistics_op(rows), order = class_order_op(find), loss = cross_entropy_of_parts_op(find);
+    const auto add_up = [&](const TensorType& terms, const ChunkOperand& place) {
+      if (attributes_.part->ranks.count > 1)
+        steps.push_back({all_reduce_op({&terms, 1}, attributes_.part->ranks), {place}, {}});
+    };
+    steps.push_back({find, {logits_, targets_}, {class_statistics_}});
+    add_up(find.outputs[0], class_statistics_);
+    steps.push_back({order, {logits_, targets_, class_statistics_}, {class_order_}});
+    add_up(order.outputs[0], class_order_);
+    steps.push_back({loss, {logits_, targets_, class_statistics_, class_order_, statistics_}, {}});
+    if (!has_gradient_) return;
+    steps.push_back({cross_entropy_of_parts_backward_op(loss), {logits_, targets_, class_statistics_}, {logits_}});
   }
 
   ChunkStep weight_gradient(const Op& products, const ChunkOperand& x, bool is_first) const {
@@ -122,6 +154,7 @@ class ChunkPlanner {
   bool is_half_, has_gradient_;
   LossChunks plan_;
   ChunkOperand bias_, targets_, statistics_, mixing_, loss_scale_, counts_, logits_, dlogits_, dx_;
+  ChunkOperand class_statistics_, class_order_;
   std::vector<ChunkOperand> sums_;  // of dW and db, in f32
 };
 

@@ -35,6 +35,7 @@ struct LossChunks {
   std::array<std::vector<ChunkStep>, num_chunk_parts> parts;
 
   std::vector<ChunkStep>& part(ChunkPart which) { return parts[static_cast<std::size_t>(which)]; }
+  const std::vector<ChunkStep>& part(ChunkPart which) const { return parts[static_cast<std::size_t>(which)]; }
   /// Of the chunk that begins with `row`.
   ChunkPart part_at(std::int64_t row) const {
     if (row == 0) return ChunkPart::first;

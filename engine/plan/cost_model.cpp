@@ -20,10 +20,8 @@ class StepClock {
 
   void add(const Routine& routine, double times) {
     for_each_call(program_, routine, [&](const OpCall& call) {
-      const bool communicates = definition_of(call.op.kind).role == Role::communication;
-      const double seconds = communicates ? waited(call) : predicted_seconds(program_, call, rates_);
-      now_ += seconds;
-      count(call.phase, communicates, times * seconds);
+      if (is_exchange(call.op) || call.op.kind == OpKind::finish_exchange) pass(call.phase, true, times, waited(call));
+      pass(call.phase, false, times, computing_seconds(program_, call, rates_));
     });
   }
 
@@ -63,6 +61,11 @@ class StepClock {
     const double end = started_[count - 1].end;
     started_.erase(started_.begin(), started_.begin() + static_cast<std::ptrdiff_t>(count));
     return std::max(0.0, end - now_);
+  }
+
+  void pass(Phase phase, bool communicates, double times, double seconds) {
+    now_ += seconds;
+    count(phase, communicates, times * seconds);
   }
 
   void count(Phase phase, bool communicates, double seconds) {
@@ -117,11 +120,18 @@ double predicted_seconds(double flops, double num_bytes, const OpRate& rate) {
   return std::max(flops / rate.flops_per_second, num_bytes / rate.bytes_per_second) + rate.call_seconds;
 }
 
-double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates) {
-  if (definition_of(op.kind).role == Role::communication)
-    return exchange_seconds(exchange_of(op), rates.links).value_or(0);
+double computing_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates) {
+  if (definition_of(op.kind).role == Role::communication) return 0;
   return predicted_seconds(executed_flops(op, workspace_bytes), static_cast<double>(num_operand_bytes(op)),
                            rates.of(op, workspace_bytes));
+}
+
+double computing_seconds(const Program& program, const OpCall& call, const MachineRates& rates) {
+  return computing_seconds(call.op, workspace_bytes_of(program, call), rates);
+}
+
+double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates) {
+  return computing_seconds(op, workspace_bytes, rates) + exchange_seconds(exchange_of(op), rates.links).value_or(0);
 }
 
 double predicted_seconds(const Program& program, const OpCall& call, const MachineRates& rates) {

@@ -24,7 +24,11 @@ namespace trainer {
 /// algorithm computes 4×4 pixels of a convolution's output at a time, also where the image ends before.
 double executed_flops(const Op& op, std::int64_t workspace_bytes);
 
-/// Predicted seconds of one run of `op` with that much scratch.
+/// Predicted seconds of one run of `op` with that much scratch, without what it waits for other ranks.
+double computing_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates);
+/// Of a call of `program`.
+double computing_seconds(const Program& program, const OpCall& call, const MachineRates& rates);
+/// With that, where nothing else is on its way between them.
 double predicted_seconds(const Op& op, std::int64_t workspace_bytes, const MachineRates& rates);
 /// Of a call of `program`.
 double predicted_seconds(const Program& program, const OpCall& call, const MachineRates& rates);

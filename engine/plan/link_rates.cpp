@@ -85,6 +85,16 @@ Exchange exchange_of(const Op& op) {
   Exchange exchange;
   if (!is_exchange(op)) return exchange;
   exchange.ranks = ranks_of(op);
+  if (definition_of(op.kind).role != Role::communication) {
+    exchange.num_calls = 0;
+    for (const Op& sum : sums_of_linear_cross_entropy(op)) {
+      const Exchange part = exchange_of(sum);
+      exchange.num_calls += part.num_calls;
+      exchange.num_rounds += part.num_rounds;
+      exchange.sent_bytes += part.sent_bytes;
+    }
+    return exchange;
+  }
   exchange.num_rounds = 1;
   switch (op.kind) {
     case OpKind::all_reduce: {
@@ -138,7 +148,7 @@ std::optional<double> exchange_seconds(const Exchange& exchange, const RankLinks
   const auto halvings = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(spread.num_nodes - 1)));
   const auto seconds_by = [&](double call, double within, double between, double slower) {
     const double messages = static_cast<double>(spread.most - 1) * within + halvings * between;
-    return call + exchange.num_rounds * messages +
+    return static_cast<double>(exchange.num_calls) * call + static_cast<double>(exchange.num_rounds) * messages +
            slower * static_cast<double>(std::max(exchange.sent_bytes, exchange.received_bytes)) /
                slowest->bytes_per_second;
   };

@@ -57,12 +57,13 @@ struct GpusOfRanks {
 /// parallel.ranks_per_node.
 RankLinks links_between(std::span<const GpusOfRanks> gpus, std::int64_t ranks_per_node);
 
-/// What an op of Role::communication does; of other ops nothing is sent.
+/// What ranks tell each other by an op; nothing where it is no exchange.
 struct Exchange {
   RankGroup ranks{};
   std::int64_t sent_bytes = 0;      ///< by a rank, which receives as many, but of two stages one sends
   std::int64_t received_bytes = 0;  ///< of the other stage
-  int num_rounds = 0;               ///< times that all wait for something of all others
+  std::int64_t num_calls = 1;       ///< of the library that carries it
+  std::int64_t num_rounds = 0;      ///< times that all wait for something of all others
 };
 Exchange exchange_of(const Op& op);
 

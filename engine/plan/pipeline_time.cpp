@@ -72,9 +72,8 @@ class PlayedPipeline {
         stage.queue.push_back({key_of(*call, pass), stage.now, call});
         stage.waits_for_message = !is_started(call->op);
       } else {
-        const double seconds = predicted_seconds(*stage.program, *call, rates_);
-        stage.now += seconds;
-        if (definition_of(call->op.kind).role != Role::communication) stage.busy += seconds;
+        stage.now += predicted_seconds(*stage.program, *call, rates_);
+        stage.busy += computing_seconds(*stage.program, *call, rates_);
       }
       ++stage.next;
     }
@@ -138,8 +137,8 @@ PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const
   for (const PlayedStage& stage : played.stages()) {
     double seconds = 0, exchanges = 0;
     for_each_call(*stage.program, stage.program->update, [&](const OpCall& call) {
-      const bool communicates = definition_of(call.op.kind).role == Role::communication;
-      (communicates ? exchanges : seconds) += predicted_seconds(*stage.program, call, rates);
+      seconds += computing_seconds(*stage.program, call, rates);
+      exchanges += exchange_seconds(exchange_of(call.op), rates.links).value_or(0);
     });
     longest = std::max(longest, stage.now);
     computing += stage.busy;
@@ -154,12 +153,10 @@ PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const
   time.step.communication = longest - last->busy + update_exchanges;
   time.step.seconds = rates.step_seconds + longest + update + update_exchanges;
   for (const auto& [call, pass] : last->calls) {
-    if (definition_of(call->op.kind).role == Role::communication) continue;
-    const double seconds = predicted_seconds(*last->program, *call, rates);
     double& phase = call->phase == Phase::forward     ? time.step.forward
                     : call->phase == Phase::recompute ? time.step.recompute
                                                       : time.step.backward;
-    phase += seconds;
+    phase += computing_seconds(*last->program, *call, rates);
   }
   return time;
 }

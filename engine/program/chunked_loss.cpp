@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/batch_part.h"
+
 namespace trainer {
 
 namespace {
@@ -14,6 +16,10 @@ namespace {
 constexpr std::int64_t automatic = -1;
 
 bool is_wide_cast(const Op& op) { return op.kind == OpKind::cast && op.outputs[0].dtype == DType::f32; }
+bool is_loss(OpKind kind) { return kind == OpKind::cross_entropy || kind == OpKind::cross_entropy_of_parts; }
+bool is_loss_gradient(OpKind kind) {
+  return kind == OpKind::cross_entropy_backward || kind == OpKind::cross_entropy_of_parts_backward;
+}
 bool is_narrow_cast(const Op& op) { return op.kind == OpKind::cast && op.outputs[0].dtype != DType::f32; }
 
 /// The nodes of the last layer, the loss and their gradients.
@@ -29,7 +35,7 @@ class ChunkedLoss {
   /// False where the graph does not end in a linear layer and its cross-entropy alone, or that layer is frozen.
   bool find() {
     const auto loss = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
-                                   [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy; });
+                                   [](const GraphNode& node) { return is_loss(node.op.kind); });
     if (loss == graph_.nodes.end() || graph_.loss_parts.size() > 1) return false;
     loss_ = static_cast<std::size_t>(loss - graph_.nodes.begin());
     replaced_ = {loss_};
@@ -39,6 +45,7 @@ class ChunkedLoss {
       counting_ = static_cast<std::size_t>(counting - graph_.nodes.begin());
       replaced_.push_back(*counting_);
     }
+    if (are_classes_shared()) replace_sums(*loss);
     ValueId logits = loss->inputs[0];
     std::optional<std::size_t> producer = producer_of(logits);
     if (producer && is_wide_cast(graph_.nodes[*producer].op)) {
@@ -60,11 +67,19 @@ class ChunkedLoss {
     return graph_.mode == GraphMode::evaluation || find_gradients();
   }
 
+  /// Whether this rank has the logits of some classes alone.
+  bool are_classes_shared() const { return graph_.nodes[loss_].op.kind == OpKind::cross_entropy_of_parts; }
+
   /// Behind find(), why it was false.
   bool is_last_layer_frozen() const { return is_last_layer_frozen_; }
 
-  std::int64_t classes() const { return logits().shape[-1]; }
-  std::int64_t rows() const { return logits().num_elements() / classes(); }
+  /// Of a row of logits; where ranks share them, of the rank that has the most, so that all take the same rows at once.
+  std::int64_t classes() const {
+    if (!are_classes_shared()) return logits().shape[-1];
+    const auto& part = attributes_of<ClassPartAttributes>(graph_.nodes[loss_].op);
+    return part_of_batch(part.all_classes, part.ranks.count, 0).count;
+  }
+  std::int64_t rows() const { return logits().num_elements() / logits().shape[-1]; }
 
   void replace(std::int64_t chunk_rows) {
     GraphNode node = fused(chunk_rows);
@@ -102,15 +117,24 @@ class ChunkedLoss {
   bool is_read_by_loss_alone(ValueId logits) const {
     return !is_viewed(logits) && std::all_of(readers(logits).begin(), readers(logits).end(), [&](std::size_t n) {
       const OpKind kind = graph_.nodes[n].op.kind;
-      return kind == OpKind::cross_entropy || kind == OpKind::cross_entropy_backward ||
-             kind == OpKind::confusion_matrix;
+      return is_loss(kind) || is_loss_gradient(kind) || kind == OpKind::confusion_matrix ||
+             kind == OpKind::class_statistics || kind == OpKind::class_order;
     });
   }
 
+  /// What the loss of shared classes reads: statistics and orders, and the sums of them.
+  void replace_sums(const GraphNode& loss) {
+    constexpr std::size_t statistics = 2, order = 3;
+    for (const ValueId found : {loss.inputs[statistics], loss.inputs[order]}) {
+      replaced_.push_back(*producer_of(found));
+      for (const std::size_t n : readers(found))
+        if (graph_.nodes[n].op.kind == OpKind::all_reduce) replaced_.push_back(n);
+    }
+  }
+
   bool find_gradients() {
-    const auto found = std::find_if(graph_.nodes.begin(), graph_.nodes.end(), [](const GraphNode& node) {
-      return node.op.kind == OpKind::cross_entropy_backward;
-    });
+    const auto found = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                    [](const GraphNode& node) { return is_loss_gradient(node.op.kind); });
     if (found == graph_.nodes.end()) return false;
     gradient_ = static_cast<std::size_t>(found - graph_.nodes.begin());
     replaced_.push_back(*gradient_);
@@ -153,8 +177,8 @@ class ChunkedLoss {
 
   GraphNode fused(std::int64_t chunk_rows) const {
     const GraphNode &linear = graph_.nodes[linear_], &loss = graph_.nodes[loss_];
-    const LinearCrossEntropyAttributes attributes{
-        .loss = attributes_of<CrossEntropyAttributes>(loss.op),
+    LinearCrossEntropyAttributes attributes{
+        .loss = {},
         .bias = attributes_of<LinearAttributes>(linear.op).bias,
         .chunk_rows = chunk_rows,
         .input_gradient = input_gradient_ != nullptr,
@@ -162,7 +186,13 @@ class ChunkedLoss {
         .scaled = scale_ != nullptr,
     };
     GraphNode node{{}, linear.inputs, {}, linear.layer, Phase::forward};
-    node.inputs.insert(node.inputs.end(), loss.inputs.begin() + 1, loss.inputs.end());
+    if (are_classes_shared()) {
+      attributes.part = attributes_of<ClassPartAttributes>(loss.op);
+      node.inputs.insert(node.inputs.end(), {loss.inputs[1], loss.inputs.back()});
+    } else {
+      attributes.loss = attributes_of<CrossEntropyAttributes>(loss.op);
+      node.inputs.insert(node.inputs.end(), loss.inputs.begin() + 1, loss.inputs.end());
+    }
     const TensorType &x = linear.op.inputs[0], &weight = linear.op.inputs[1], &targets = loss.op.inputs[1];
     if (!gradient_) {
       if (counting_) node.inputs.push_back(graph_.nodes[*counting_].inputs.back());
@@ -192,9 +222,11 @@ class ChunkedLoss {
 
 }  // namespace
 
-std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::int64_t classes) {
-  constexpr std::int64_t least_classes = 1024, most_logits_bytes = 32 << 20, chunk_bytes = 16 << 20;
+std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::int64_t classes, bool are_shared) {
+  constexpr std::int64_t least_classes = 1024;
   if (chunked_loss != automatic) return chunked_loss;
+  const std::int64_t chunk_bytes = std::int64_t{are_shared ? 64 : 16} << 20;
+  const std::int64_t most_logits_bytes = 2 * chunk_bytes;
   const std::int64_t row_bytes = classes * static_cast<std::int64_t>(sizeof(float));
   if (classes < least_classes || rows * row_bytes <= most_logits_bytes) return 0;
   std::int64_t chunk_rows = 1;
@@ -204,17 +236,10 @@ std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::
 
 void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
   if (chunked_loss == 0) return;
-  const bool is_cut = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                  [](const GraphNode& node) { return node.op.kind == OpKind::cross_entropy_of_parts; });
-  if (is_cut && chunked_loss == automatic) return;
-  if (is_cut)
-    throw ConfigError(fmt::format(
-        "memory.chunked_loss is {}, but ranks that share the last layer by parallel.tensor hold the logits of "
-        "their classes at once; set memory.chunked_loss to auto or 0",
-        chunked_loss));
   ChunkedLoss loss(graph);
   if (loss.find()) {
-    const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, loss.rows(), loss.classes());
+    const std::int64_t chunk_rows =
+        loss_chunk_rows(chunked_loss, loss.rows(), loss.classes(), loss.are_classes_shared());
     if (chunk_rows > 0) loss.replace(chunk_rows);
   } else if (chunked_loss != automatic) {
     throw ConfigError(fmt::format(

@@ -36,6 +36,14 @@ LinearCrossEntropyAttributes scaled_chunks_of(std::int64_t rows) {
   return attributes;
 }
 
+/// As a rank takes them that has all classes of its part.
+LinearCrossEntropyAttributes with_part(LinearCrossEntropyAttributes attributes, std::int64_t classes) {
+  attributes.part = {.all_classes = classes,
+                     .label_smoothing = attributes.loss.label_smoothing,
+                     .ignore_index = attributes.loss.ignore_index};
+  return attributes;
+}
+
 std::vector<ChunkedCase> all_chunked_cases() {
   const CrossEntropyAttributes smoothing{.label_smoothing = 0.1, .class_weights = {}};
   const CrossEntropyAttributes weights{.class_weights = {0.5F, 2, 1.25F}};
@@ -78,6 +86,10 @@ std::vector<ChunkedCase> all_chunked_cases() {
       {"mixed, class weights, loss scale", 5, 4, 3, mixed_and_scaled},
       {"bf16, mixed", 9, 5, 17, chunks_of(4, {.label_smoothing = 0.1, .class_weights = {}, .mixed = true}), 1,
        DType::bf16},
+      {"of parts of classes", 7, 13, 11, with_part(chunks_of(3), 11)},
+      {"of parts, smoothed, ignored targets", 7, 5, 4,
+       with_part(chunks_of(3, {.label_smoothing = 0.1, .class_weights = {}, .ignore_index = 1}), 4)},
+      {"bf16, of parts, loss scale, no bias", 6, 5, 17, with_part(scaled_no_bias, 17), 1, DType::bf16},
       {"f16, samples of two positions", 6, 13, 11, chunks_of(4), 1, DType::f16, DType::f32, 2},
   };
 }
@@ -216,7 +228,8 @@ std::vector<OpCase> linear_cross_entropy_cases() {
     Model model{c, {}};
     cases.push_back(
         statistics_case(c, linear_cross_entropy_op(x_of(c), weight_of(c), targets_of(c), c.attributes), model));
-    if (c.classes == 1) continue;  // one logit is a guess by itself, of two classes
+    if (c.attributes.part) continue;  // which are not counted
+    if (c.classes == 1) continue;     // one logit is a guess by itself, of two classes
     // With a confusion matrix as well.
     ChunkedCase counting = c;
     counting.attributes.counts = true;

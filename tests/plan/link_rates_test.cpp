@@ -74,6 +74,27 @@ TEST_CASE("of every op that communicates it is known what it sends") {
   }
 }
 
+TEST_CASE("a loss in chunks of classes that ranks share tells of each row what the whole one does, chunk by chunk") {
+  constexpr std::int64_t rows = 10, chunk_rows = 4, num_ranks = 4;
+  LinearCrossEntropyAttributes attributes{.loss = {}, .chunk_rows = chunk_rows};
+  const TensorType x{DType::bf16, {rows, 6}}, weight{DType::bf16, {7, 6}}, targets{DType::i32, {rows}};
+  CHECK(exchange_of(linear_cross_entropy_op(x, weight, targets, attributes)).ranks.count == 1);
+  attributes.part = {.ranks = {num_ranks}, .all_classes = 28};
+  const Op loss = linear_cross_entropy_with_gradient_op(x, weight, targets, attributes, DType::f32);
+  const Exchange exchange = exchange_of(loss);
+  CHECK(exchange.ranks == RankGroup{num_ranks});
+  // Four floats of each rank and one more are added up of a row.
+  CHECK(exchange.sent_bytes == rows * (4 * num_ranks + 1) * 4 * 2 * (num_ranks - 1) / num_ranks);
+  CHECK(exchange.num_calls == 3 * 2);
+  CHECK(exchange.num_rounds == 3 * 2 * 2);
+  // It computes as well.
+  MachineRates rates = assumed_cpu_rates(1);
+  const double alone = predicted_seconds(loss, 0, rates);
+  rates.links = links_of(100, 0, 0);
+  CHECK(computing_seconds(loss, 0, rates) == alone);
+  CHECK(predicted_seconds(loss, 0, rates) == Approx(alone + *exchange_seconds(exchange, rates.links)));
+}
+
 TEST_CASE("what ranks send to share tensors is what their others receive, of parts of any size") {
   const std::array tensors = {TensorType{DType::f16, {5000}}, TensorType{DType::f16, {3}},
                               TensorType{DType::f16, {300}}};

@@ -60,18 +60,53 @@ std::int64_t gradient_of(const Graph& graph, const std::string& name) {
 }  // namespace
 
 TEST_CASE("auto takes chunks of at most 16 MiB where 1024 classes or more have logits above 32 MiB") {
-  CHECK(loss_chunk_rows(automatic, 1024, 20000) == 128);
-  CHECK(loss_chunk_rows(automatic, 8192, 1024) == 0);  // 32 MiB and not more
-  CHECK(loss_chunk_rows(automatic, 8193, 1024) == 4096);
-  CHECK(loss_chunk_rows(automatic, 1 << 20, 1023) == 0);
-  CHECK(loss_chunk_rows(automatic, 2, 5 << 20) == 1);
-  CHECK(loss_chunk_rows(0, 1024, 20000) == 0);
-  CHECK(loss_chunk_rows(7, 8, 10) == 7);
+  CHECK(loss_chunk_rows(automatic, 1024, 20000, false) == 128);
+  CHECK(loss_chunk_rows(automatic, 8192, 1024, false) == 0);  // 32 MiB and not more
+  CHECK(loss_chunk_rows(automatic, 8193, 1024, false) == 4096);
+  CHECK(loss_chunk_rows(automatic, 1 << 20, 1023, false) == 0);
+  CHECK(loss_chunk_rows(automatic, 2, 5 << 20, false) == 1);
+  CHECK(loss_chunk_rows(0, 1024, 20000, false) == 0);
+  CHECK(loss_chunk_rows(7, 8, 10, false) == 7);
   for (std::int64_t classes = 1024; classes < (1 << 24); classes = classes * 3 / 2 + 1) {
-    const std::int64_t rows = loss_chunk_rows(automatic, 1 << 16, classes);
+    const std::int64_t rows = loss_chunk_rows(automatic, 1 << 16, classes, false);
     REQUIRE((rows & (rows - 1)) == 0);
     CHECK((rows == 1 || rows * classes * 4 <= 16 << 20));
     CHECK(2 * rows * classes * 4 > 16 << 20);
+  }
+}
+
+TEST_CASE("auto takes fewer chunks of classes that ranks share, as they wait for each other in each") {
+  CHECK(loss_chunk_rows(automatic, 1024, 20000, true) == 0);
+  CHECK(loss_chunk_rows(automatic, 32768, 1024, true) == 0);  // 128 MiB and not more
+  CHECK(loss_chunk_rows(automatic, 32769, 1024, true) == 16384);
+  CHECK(loss_chunk_rows(automatic, 8192, 16384, true) == 1024);
+  CHECK(loss_chunk_rows(automatic, 8192, 16385, true) == 512);
+}
+
+TEST_CASE("ranks that share the last layer take chunks of as many rows, whoever has more classes") {
+  constexpr const char* text =
+      "data: {type: synthetic, sequence_length: 1024, classes: 32769, samples: 96}\n"
+      "model: {layers: [{embedding: {num: 32769, dim: 8}}, {linear: {out: 32769, name: head}}]}\n"
+      "parallel: {tensor: 2}\n"
+      "train: {batch_size: 8}\n";
+  DataDescription data = described_data({1024}, 32769, 96);
+  data.inputs[0].type = data.target = {DType::i32, {1024}};
+  for (const int rank : {0, 1}) {
+    Experiment experiment = parse_experiment(text, "test.yaml");
+    experiment.parallel.rank = rank;
+    for (const std::int64_t chunks : {automatic, std::int64_t{7}}) {
+      experiment.memory.chunked_loss = chunks;
+      const Program program = compile(experiment, data, DescribedDevice());
+      std::vector<Op> losses;
+      for (const OpCall& call : program.calls) {
+        CHECK(call.op.kind != OpKind::class_statistics);
+        if (call.op.kind == OpKind::linear_cross_entropy_with_gradient) losses.push_back(call.op);
+      }
+      REQUIRE(losses.size() == 1);
+      CHECK(losses[0].inputs[1].shape == Shape{rank == 0 ? 16385 : 16384, 8});
+      CHECK(attributes_of<LinearCrossEntropyAttributes>(losses[0]).chunk_rows == (chunks == automatic ? 512 : 7));
+      CHECK(is_exchange(losses[0]));
+    }
   }
 }
 

@@ -91,6 +91,14 @@ inline std::vector<RankCase> tensor_cases() {
       {"many words, of which the head has rows of its own",
        text_model,
        {"data.classes=1100", "model.layers.0.num=1100", "model.layers.3.out=1100"}},
+      {"text, its loss in chunks of which the last is smaller", text_model, {"memory.chunked_loss=3"}},
+      {"a tied embedding, its loss in chunks", tied_model, {"memory.chunked_loss=4", "loss.label_smoothing=0.1"}},
+      {"chunks in 16 bits", rows_model, {"memory.chunked_loss=5", "train.amp=bf16", "optimizer.lr=0.001"}, 3e-2},
+      {"chunks in fp16, computed again",
+       rows_model,
+       {"memory.chunked_loss=16", "train.checkpointing={every: 1}", "train.amp=fp16", "train.loss_scale.initial=64",
+        "optimizer.lr=0.001"},
+       3e-2},
       {"rows", rows_model},
       {"rows, accumulated",
        rows_model,
@@ -102,6 +110,9 @@ inline std::vector<RankCase> tensor_cases() {
       {"a vocabulary that is not divided evenly",
        text_model,
        {"data.classes=23", "model.layers.0.num=23", "model.layers.3.out=23"}},
+      {"the same in chunks",
+       text_model,
+       {"data.classes=23", "model.layers.0.num=23", "model.layers.3.out=23", "memory.chunked_loss=2"}},
   };
 }
 

@@ -1,9 +1,11 @@
 #include "engine/plan/search/excluded_values.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
+#include "engine/batch_part.h"
 #include "engine/config/fields/model_numbers.h"
 #include "engine/config/load_experiment.h"
 #include "engine/plan/search/least_memory.h"
@@ -121,19 +123,23 @@ class Exclusion {
   }
 
   /// What of the structure the batch size decides: each part changes but once as it grows.
-  std::pair<bool, bool> structure_of(std::int64_t value) const {
+  std::array<bool, 3> structure_of(std::int64_t value) const {
     const std::optional<Candidate> candidate = with_value_(value);
     if (!candidate) return {};
     const RunSchedule schedule(candidate->experiment, candidate->data);
     const RunSchedule::Step step = schedule.step(1);
-    return {step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1,
-            loss_chunk_rows(candidate->experiment.memory.chunked_loss,
-                            schedule.own_batch_size() * candidate->data.target.num_elements(),
-                            candidate->data.num_outputs) > 0};
+    const auto has_chunks = [&](std::int64_t classes, bool are_shared) {
+      return loss_chunk_rows(candidate->experiment.memory.chunked_loss,
+                             schedule.own_batch_size() * candidate->data.target.num_elements(), classes,
+                             are_shared) > 0;
+    };
+    const std::int64_t classes = candidate->data.num_outputs;
+    const std::int64_t own = part_of_batch(classes, candidate->experiment.parallel.tensor, 0).count;
+    return {step.num_micro_batches - (step.last_is_odd ? 1 : 0) > 1, has_chunks(classes, false), has_chunks(own, true)};
   }
 
   std::int64_t last_alike(std::int64_t begin, std::int64_t highest) const {
-    const std::pair<bool, bool> structure = structure_of(begin);
+    const std::array<bool, 3> structure = structure_of(begin);
     std::int64_t low = begin, high = highest + 1;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;

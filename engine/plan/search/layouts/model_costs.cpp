@@ -120,10 +120,8 @@ ModelCosts model_costs(const Experiment& experiment, const DataDescription& data
   costs.layers.resize(program.layers.size());
   count_seconds(program, step_of(program), rates, costs.layers);
   costs.parameters = parameter_costs(program, experiment.memory.gradients);
-  for_each_call(program, program.update, [&](const OpCall& call) {
-    if (definition_of(call.op.kind).role != Role::communication)
-      costs.update_seconds += predicted_seconds(program, call, rates);
-  });
+  for_each_call(program, program.update,
+                [&](const OpCall& call) { costs.update_seconds += computing_seconds(program, call, rates); });
   const Type type = alone.train.checkpointing.type;
   if (type == Type::off) {
     count_kept(program, step_of(program), costs.layers);
