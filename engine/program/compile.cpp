@@ -1,7 +1,5 @@
 #include "engine/program/compile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -93,11 +91,6 @@ class Stages {
     if (num_stages() == 1) return;
     messages_ = stage_messages(forward, cut_, num_stages());
     parameter_stages_ = stages_of_parameters(forward, cut_, num_stages());
-    for (std::size_t p = 0; p < parameter_stages_.size(); ++p)
-      if (parameter_stages_[p].size() > 2)
-        throw ConfigError(fmt::format(
-            "{} is used by {} stages of the pipeline, and two at most add up their gradients: see parallel.cut",
-            forward.parameters[p].name, parameter_stages_[p].size()));
   }
 
   bool are_on() const { return is_on_; }

@@ -251,17 +251,30 @@ void append_sums_of_layers(Program& program, Scheduler& scheduler, Routine& rout
   }
 }
 
-/// Adds up gradients of parameters that two stages of a pipeline hold, each those of its own layers.
+/// Adds up gradients of parameters that several stages of a pipeline hold, each those of its own layers: pair by pair
+/// towards the last of them, which with the last but one then has the sum, and back, where the others give nothing. All
+/// ranks come to these pairs in one order, each to its own.
 void append_sums_of_stages(Program& program, Scheduler& scheduler, Routine& routine,
                            std::span<const std::int32_t> parameters, const std::vector<BufferId>& gradient_of) {
   if (program.parameter_stages.empty()) return;
   for (const std::int32_t p : parameters) {
     const BufferId gradient = gradient_of[p];
     if (program.parameter_stages[p].size() < 2 || gradient < 0) continue;
-    const std::int64_t first = program.ranks.rank_of_stage(program.parameter_stages[p].front()),
-                       second = program.ranks.rank_of_stage(program.parameter_stages[p].back());
-    scheduler.append_call(routine, pair_sum_op({&program.buffers[gradient].type, 1}, first, second), {gradient}, {},
-                          program.parameters[p].layer, Phase::update);
+    const std::vector<std::int32_t>& stages = program.parameter_stages[p];
+    const TensorType& type = program.buffers[gradient].type;
+    const auto append = [&](Op op) {
+      scheduler.append_call(routine, std::move(op), {gradient}, {}, program.parameters[p].layer, Phase::update);
+    };
+    const auto append_pair = [&](std::size_t first) {
+      if (stages[first] != program.ranks.stage() && stages[first + 1] != program.ranks.stage()) return;
+      append(pair_sum_op({&type, 1}, program.ranks.rank_of_stage(stages[first]),
+                         program.ranks.rank_of_stage(stages[first + 1])));
+    };
+    for (std::size_t first = 0; first + 1 < stages.size(); ++first) append_pair(first);
+    for (std::size_t first = stages.size() - 2; first-- > 0;) {
+      if (stages[first] == program.ranks.stage()) append(fill_zero_op({&type, 1}));
+      append_pair(first);
+    }
   }
 }
 

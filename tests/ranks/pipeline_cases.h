@@ -55,12 +55,42 @@ optimizer: {type: adamw, lr: 0.01}
 train: {batch_size: 8, steps: 9, eval_every: 3, clip_norm: 0.5}
 )";
 
+/// One layer again and again, so that every stage uses its weights.
+inline constexpr const char* recurring_model = R"(
+name: recurring
+seed: 4
+data: {type: synthetic, shape: [6], classes: 6, samples: 29, validation_samples: 7}
+model:
+  layers:
+    - linear: {out: 6, name: again}
+    - relu
+    - layernorm
+    - linear: {out: 6, share: again}
+    - tanh
+    - dropout: {p: 0.1}
+    - linear: {out: 6, share: again}
+    - layernorm
+    - relu
+    - linear: {out: 6, share: again}
+    - tanh
+    - linear: {out: 6, share: again}
+    - relu
+    - linear: {out: 6, name: head}
+optimizer: {type: adamw, lr: 0.01}
+train: {batch_size: 9, steps: 8, eval_every: 4, clip_norm: 0.5}
+)";
+
 inline std::vector<RankCase> pipeline_cases() {
   std::vector<RankCase> cases = rank_cases();
   cases.push_back({"skips", skips_model});
   cases.push_back({"skips, computed again", skips_model, {"train.checkpointing=sqrt", "memory.allocator=planned"}});
   cases.push_back({"skips, frozen in front", skips_model, {"freeze=[wide]"}});
   cases.push_back({"a tied embedding", tied_model});
+  cases.push_back({"weights of all stages", recurring_model});
+  cases.push_back({"weights of all stages, gradients of 16 bits",
+                   recurring_model,
+                   {"train.amp=bf16", "memory.gradients=16bit", "memory.allocator=planned"},
+                   3e-2});
   cases.push_back({"a tied embedding in 16 bits",
                    tied_model,
                    {"train.amp=bf16", "train.checkpointing=sqrt", "optimizer.lr=0.001"},

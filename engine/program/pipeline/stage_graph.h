@@ -22,7 +22,7 @@ namespace trainer {
 // and receives (Note [Segments] in pipeline_steps.h).
 //
 // Every rank knows all parameters and holds those of its layers: what another holds is a part of no bytes (TensorPart).
-// Parameters that layers of two stages read, as tied embeddings, are held by both, which add up their gradients.
+// Parameters that layers of several stages read, as tied embeddings, are held by each, and their gradients added up.
 
 /// What goes from one chunk to another in a micro-batch, and its gradient back.
 struct StageMessage {
