@@ -122,7 +122,7 @@ class CaseRun:
     def compare_with_plan(self, name, planned):
         """Of each rank what it held with what is planned. The events of all."""
         plans = planned["ranks"]["plans"] if "ranks" in planned else [
-            {"first_rank": 0, "num_ranks": 1, "stride": 1, **{key: planned[key] for key in RUN_BYTES[1:]}}]
+            {"first_rank": 0, "num_ranks": 1, "stride": 1, **{key: planned[key] for key in (*RUN_BYTES[1:], "by_category")}}]
         told = {}
         for plan in plans:
             first = plan["first_rank"]
@@ -131,6 +131,8 @@ class CaseRun:
                 end = told[rank][-1]
                 for key in RUN_BYTES[1:]:
                     self.findings.equal(f"bytes: rank {rank} of {name}, {key}", end.get(key), plan[key])
+                self.findings.equal(f"bytes: rank {rank} of {name}, by category", end.get("peak_by_category"),
+                                    plan["by_category"])
                 self.findings.equal(f"status of rank {rank} of {name}", end.get("status"), "done")
         for event in told[0]:
             if event["event"] in ("step", "eval"):
@@ -140,7 +142,6 @@ class CaseRun:
                                         expected and expected[key])
         end = told[0][-1]
         self.findings.equal(f"bytes: {name}, peak_requested", end.get("peak_requested"), planned["peak_requested"])
-        self.findings.equal(f"bytes: {name}, by category", end.get("peak_by_category"), planned["by_category"])
         return [told[rank] for rank in sorted(told)]
 
     def compare_losses(self, ranks):

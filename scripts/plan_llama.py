@@ -2,8 +2,8 @@
 """Plans Llama 3 of 8 and 70 billion parameters in several layouts of GPUs, rank by rank, and some cases that SimuMax has
 published beside its figures. Nothing runs, and no GPU is needed. Writes scripts/results/llama_plans_<date>.json.
 
-A line of a table is a kind of ranks, which hold the same. Categories are those at the peak, and of rank 0, whose plan alone
-tells them; what they leave of the peak is `other`. NCCL's buffers are an estimate, outside the allocator, and no part of a
+A line of a table is a kind of ranks, which hold the same. Categories are those at the peak; what they leave of it is
+`other`. NCCL's buffers are an estimate, outside the allocator, and no part of a
 peak. Ends with 1 where a layout does not fit.
 """
 import argparse
@@ -58,11 +58,13 @@ def outside(plan, name):
 
 
 def rows_of(plan):
-    """One for each kind of ranks; the first is of rank 0, and has its categories."""
-    rows = [{key: each[key] for key in ("first_rank", "num_ranks", "layers", "fits", "capacity", "peak_allocated",
-                                        "peak_reserved")} for each in field(plan, "ranks")["plans"]]
-    held = {name: plan["by_category"][name] for name in CATEGORIES}
-    rows[0] |= {**held, "other": plan["peak_allocated"] - sum(held.values())}
+    """One for each kind of ranks; the first is of rank 0."""
+    rows = []
+    for each in field(plan, "ranks")["plans"]:
+        held = {name: each["by_category"][name] for name in CATEGORIES}
+        rows.append({key: each[key] for key in ("first_rank", "num_ranks", "layers", "fits", "capacity", "peak_allocated",
+                                                "peak_reserved")}
+                    | held | {"other": each["peak_allocated"] - sum(held.values())})
     return rows
 
 
@@ -93,7 +95,7 @@ def table(title, planned):
                      f"{gib(each['nccl_estimate'])}" + ("" if each["fits"] else "; does not fit"))
         for row in each["rows"]:
             last = row["first_rank"] + row["num_ranks"] - 1
-            held = [gib(row[name]) if name in row else "" for name in (*CATEGORIES, "other")]
+            held = [gib(row[name]) for name in (*CATEGORIES, "other")]
             cells = [*held, gib(row["peak_allocated"]), gib(row["peak_reserved"])]
             lines.append(f"  {row['first_rank']:>2} to {last:<3}" + "".join(f"{cell:>13}" for cell in cells)
                          + f"  {row['layers'] or 'all'}")

@@ -287,7 +287,7 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_flag("--verify", arguments->verify, "Also run two steps here, and compare bytes");
   command->add_flag("--json", arguments->json, "Print the plan as one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print nothing; the exit code tells");
-  command->add_flag("--full", arguments->full, "Name every change that fits, not the first three");
+  command->add_flag("--full", arguments->full, "Name every change that fits, and what ranks hold by category");
   command->add_flag("--words", arguments->words, "Explain the words below the report");
   command->footer(
       "Exits with 4 where it does not fit (of several targets: one of them), and names\nchanges that do. --verify "

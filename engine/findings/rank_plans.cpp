@@ -125,6 +125,7 @@ RankPlan plan_rank(const Experiment& asked, std::int64_t rank, const DataDescrip
           .fits = fits,
           .peak_allocated = plan.peak_allocated,
           .peak_reserved = plan.peak_reserved,
+          .by_category = plan.peak.live.by_category,
           .compute_seconds = compute_seconds,
           .stage = rank_layout(experiment.parallel).stage(),
           .failure = std::move(failure)};
@@ -158,7 +159,8 @@ std::optional<ShardPlan> plan_shard(const Experiment& asked, Shard shard, const 
 /// Whether two ranks that follow each other, with parts of other sizes, come to the same.
 bool hold_alike(const RankPlan& a, const RankPlan& b) {
   return a.gpu == b.gpu && a.layers == b.layers && a.capacity == b.capacity && a.batch_size == b.batch_size &&
-         a.fits == b.fits && a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved;
+         a.fits == b.fits && a.peak_allocated == b.peak_allocated && a.peak_reserved == b.peak_reserved &&
+         a.by_category == b.by_category;
 }
 
 /// Adds what ranks that share a layer hold, one behind the other, each so often for those that share a batch.

@@ -10,6 +10,7 @@
 #include "engine/findings/plan_target.h"
 #include "engine/graph/data_description.h"
 #include "engine/plan/link_rates.h"
+#include "engine/plan/live_buffers.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/pipeline_time.h"
 #include "engine/program/program.h"
@@ -28,6 +29,7 @@ struct RankPlan {
   std::string layers{};         ///< "wte to h.5", of a stage of a pipeline; empty: all
   bool fits = true;
   std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< without a bound where it does not fit
+  CategoryBytes by_category{};                         ///< of peak_allocated
   double compute_seconds = 0;                          ///< of a step, predicted, without what it waits for others
   std::int64_t stage = 0;                              ///< of a pipeline
   std::optional<OutOfMemoryContext> failure{};         ///< where memory runs out, where it does not fit

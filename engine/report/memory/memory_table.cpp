@@ -65,6 +65,31 @@ std::int64_t bytes_in(const CategoryColumn& column, const LiveMemory::LayerBytes
   return sum;
 }
 
+/// The columns in which any of these holds something.
+std::vector<CategoryColumn> used_columns(const LiveMemory::LayerBytes& all, const Style& style) {
+  std::vector<CategoryColumn> columns = columns_of(style);
+  std::erase_if(columns, [&](const CategoryColumn& column) { return bytes_in(column, all) == 0; });
+  return columns;
+}
+
+std::vector<TextTable::Column> titles_of(const std::string& first, const std::vector<CategoryColumn>& columns) {
+  std::vector<TextTable::Column> titles = {{first, Align::left}};
+  for (const CategoryColumn& column : columns) titles.push_back({column.title});
+  titles.push_back({"bytes"});
+  return titles;
+}
+
+std::vector<std::string> row_of(const LiveMemory::LayerBytes& layer, std::int64_t num_bytes,
+                                const std::vector<CategoryColumn>& columns) {
+  std::vector<std::string> row = {layer.layer};
+  for (const CategoryColumn& column : columns) {
+    const std::int64_t part = bytes_in(column, layer);
+    row.push_back(part == 0 ? "" : format_bytes(part));
+  }
+  row.push_back(format_bytes(num_bytes));
+  return row;
+}
+
 }  // namespace
 
 std::string share_of(std::int64_t part, std::int64_t whole) {
@@ -101,19 +126,13 @@ std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std
     layers.erase(rest, layers.end());
     layers.push_back(smaller);
   }
-  std::vector<CategoryColumn> columns = columns_of(style);
-  std::erase_if(columns, [&](const CategoryColumn& column) { return bytes_in(column, all) == 0; });
-  std::vector<TextTable::Column> titles = {{"by layer", Align::left}};
-  for (const CategoryColumn& column : columns) titles.push_back({column.title});
-  titles.insert(titles.end(), {{"bytes"}, {"share"}});
+  const std::vector<CategoryColumn> columns = used_columns(all, style);
+  std::vector<TextTable::Column> titles = titles_of("by layer", columns);
+  titles.push_back({"share"});
   TextTable table(std::move(titles));
   const auto add_row = [&](const LiveMemory::LayerBytes& layer, std::int64_t num_bytes, std::string share) {
-    std::vector<std::string> row = {layer.layer};
-    for (const CategoryColumn& column : columns) {
-      const std::int64_t part = bytes_in(column, layer);
-      row.push_back(part == 0 ? "" : format_bytes(part));
-    }
-    row.insert(row.end(), {format_bytes(num_bytes), std::move(share)});
+    std::vector<std::string> row = row_of(layer, num_bytes, columns);
+    row.push_back(std::move(share));
     table.add_row(std::move(row));
   };
   for (const LiveMemory::LayerBytes& layer : layers)
@@ -121,6 +140,14 @@ std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std
   table.add_rule();
   add_row(all, allocated, "");
   add_row({"unaccounted for", 0, {}}, allocated - all.num_bytes, "");
+  return table.render(style);
+}
+
+std::string holders_table(const std::vector<LiveMemory::LayerBytes>& holders, const std::string& title,
+                          const Style& style) {
+  const std::vector<CategoryColumn> columns = used_columns(sum_of(holders, ""), style);
+  TextTable table(titles_of(title, columns));
+  for (const LiveMemory::LayerBytes& holder : holders) table.add_row(row_of(holder, holder.num_bytes, columns));
   return table.render(style);
 }
 

@@ -19,6 +19,11 @@ std::string category_table(const CategoryBytes& by_category, std::int64_t alloca
 std::string layer_table(const std::vector<LiveMemory::LayerBytes>& by_layer, std::int64_t allocated, const Style& style,
                         std::size_t most_rows = 12);
 
+/// What each of `holders` holds by category, in their order, named as `layer` in a column of that title; it needs no
+/// sum.
+std::string holders_table(const std::vector<LiveMemory::LayerBytes>& holders, const std::string& title,
+                          const Style& style);
+
 /// The largest live buffers: name, layer, category, bytes.
 std::string buffer_table(const std::vector<LiveMemory::TopBuffer>& top, std::int64_t allocated, const Style& style);
 

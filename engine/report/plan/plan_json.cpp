@@ -91,6 +91,7 @@ Json ranks_of(const PlanFindings& findings) {
                      {"fits", rank.fits},
                      {"peak_allocated", rank.peak_allocated},
                      {"peak_reserved", rank.peak_reserved},
+                     {"by_category", by_category_of(rank.by_category)},
                      {"compute_seconds", rank.compute_seconds}});
   Json shards = Json::array();
   for (const ShardPlan& shard : ranks.shards)

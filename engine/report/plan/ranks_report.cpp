@@ -7,6 +7,7 @@
 
 #include "engine/bytes.h"
 #include "engine/config/fields/enum_choices.h"
+#include "engine/report/memory/memory_table.h"
 #include "engine/report/text/layout_text.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
@@ -105,6 +106,13 @@ std::string ranks_table(std::span<const PlanFindings* const> plans, const Style&
     }
   }
   return table.render(style);
+}
+
+std::string ranks_by_category_table(const PlanFindings& findings, const Style& style) {
+  std::vector<LiveMemory::LayerBytes> holders;
+  for (const RankPlan& plan : findings.ranks.plans)
+    holders.push_back({ranks_text(plan), plan.peak_allocated, plan.by_category});
+  return holders_table(holders, "ranks", style);
 }
 
 std::string shards_table(const PlanFindings& findings, const Style& style) {

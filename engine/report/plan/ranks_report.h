@@ -14,6 +14,8 @@ std::string ranks_text(const RankPlan& plan);
 std::string stage_text(const RankPlan& plan, const PlanFindings& findings);
 /// What each of several ranks holds, a table; of several plans, those of stages, with the stage in front.
 std::string ranks_table(std::span<const PlanFindings* const> plans, const Style& style);
+/// What each of them holds by category when it holds the most, a table.
+std::string ranks_by_category_table(const PlanFindings& findings, const Style& style);
 /// What rank 0 would hold, and send, with each value of parallel.shard, a table.
 std::string shards_table(const PlanFindings& findings, const Style& style);
 /// What each of them sends, how long that takes and which share of a step is left for computing, as sentences.
