@@ -159,8 +159,8 @@ DIFFERENCES = (
     "computed again, clipped gradients",
     "Megatron-LM keeps bf16 weights of all; trainer the embedding in f32, whole on each of the ranks that share its batch",
     "Megatron-LM pads the vocabulary to a multiple of 128 for each rank that shares a layer, and has one word more",
-    "Megatron-LM's sequence parallelism cuts norms and sums around blocks among ranks that share layers; in trainer each "
-    "holds these whole, and computes norms again instead of keeping them",
+    "both cut norms and sums around blocks among ranks that share layers; trainer computes norms again instead of keeping "
+    "them",
     "trainer computes logits some rows at a time, Megatron-LM those of a micro-batch at once (its loss is fused)",
     "with several micro-batches trainer makes a product's gradient before it adds it to those of the others: the largest one, "
     "often the head's, counts twice",
