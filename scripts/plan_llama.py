@@ -2,9 +2,8 @@
 """Plans Llama 3 of 8 and 70 billion parameters in several layouts of GPUs, rank by rank, and some cases that SimuMax has
 published beside its figures. Nothing runs, and no GPU is needed. Writes scripts/results/llama_plans_<date>.json.
 
-A line of a table is a kind of ranks, which hold the same. Categories are those at the peak; what they leave of it is
-`other`. NCCL's buffers are an estimate, outside the allocator, and no part of a
-peak. Ends with 1 where a layout does not fit.
+A line of a table is a kind of ranks, which hold the same. Categories are those at the peak; what they leave of it is `other`.
+NCCL's buffers are an estimate, outside the allocator, and no part of a peak. Ends with 1 where a layout does not fit.
 """
 import argparse
 import dataclasses

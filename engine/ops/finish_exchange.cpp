@@ -30,9 +30,10 @@ Op finish_exchange_op(std::span<const TensorType> tensors) {
   return {OpKind::finish_exchange, {}, {tensors.begin(), tensors.end()}, {}};
 }
 
-bool is_exchange(const Op& op) {
-  return (definition_of(op.kind).role == Role::communication && op.kind != OpKind::finish_exchange) ||
-         ranks_of_linear_cross_entropy(op) != nullptr;
+bool is_exchange(const Op& op) { return communicates(op) && op.kind != OpKind::finish_exchange; }
+
+bool communicates(const Op& op) {
+  return definition_of(op.kind).role == Role::communication || ranks_of_linear_cross_entropy(op) != nullptr;
 }
 
 const RankGroup& ranks_of(const Op& exchange) {

@@ -25,9 +25,11 @@ struct Op;
 /// inputs: what the exchanges that it waits for read and write [modified: now it holds what they wrote]; no outputs.
 Op finish_exchange_op(std::span<const TensorType> tensors);
 
-/// Whether ranks tell each other something by `op`, and do not but wait until they have. An op that also computes has
-/// another role than Role::communication, and is never but started.
+/// Whether ranks tell each other something by `op`, and do not but wait until they have. One that computes as well has
+/// another role than Role::communication, and is always run to its end.
 bool is_exchange(const Op& op);
+/// Whether it is one, or waits for some.
+bool communicates(const Op& op);
 /// Those that tell each other something by an exchange.
 const RankGroup& ranks_of(const Op& exchange);
 

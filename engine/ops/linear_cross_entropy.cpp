@@ -1,7 +1,6 @@
 #include "engine/ops/linear_cross_entropy.h"
 
 #include "engine/ops/elementwise.h"
-#include "engine/ops/loss_chunks.h"
 #include "engine/ops/loss_scale.h"
 #include "engine/ops/loss_statistics.h"
 #include "engine/ops/mixed_sample.h"
@@ -39,16 +38,6 @@ const RankGroup* ranks_of_linear_cross_entropy(const Op& op) {
   const auto* attributes = std::get_if<LinearCrossEntropyAttributes>(&op.attributes);
   return attributes != nullptr && attributes->part && attributes->part->ranks.count > 1 ? &attributes->part->ranks
                                                                                         : nullptr;
-}
-
-std::vector<Op> sums_of_linear_cross_entropy(const Op& op) {
-  std::vector<Op> sums;
-  if (ranks_of_linear_cross_entropy(op) == nullptr) return sums;
-  const LossChunks chunks = loss_chunks(op);
-  for (std::int64_t row = 0; row < chunks.rows; row += chunks.chunk_rows)
-    for (const ChunkStep& step : chunks.part(chunks.part_at(row)))
-      if (step.op.kind == OpKind::all_reduce) sums.push_back(step.op);
-  return sums;
 }
 
 namespace {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "engine/ops/class_parts.h"
 #include "engine/ops/cross_entropy.h"
@@ -49,7 +48,5 @@ Op linear_cross_entropy_with_gradient_op(const TensorType& x, const TensorType& 
 std::int64_t num_rows_of_linear_cross_entropy(const Op& op);
 /// The ranks that run either op together; null: this one alone does.
 const RankGroup* ranks_of_linear_cross_entropy(const Op& op);
-/// What ranks add up, in the order of its chunks, while they run either op.
-std::vector<Op> sums_of_linear_cross_entropy(const Op& op);
 
 }  // namespace trainer

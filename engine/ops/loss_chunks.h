@@ -35,11 +35,15 @@ struct LossChunks {
   std::array<std::vector<ChunkStep>, num_chunk_parts> parts;
 
   std::vector<ChunkStep>& part(ChunkPart which) { return parts[static_cast<std::size_t>(which)]; }
-  const std::vector<ChunkStep>& part(ChunkPart which) const { return parts[static_cast<std::size_t>(which)]; }
   /// Of the chunk that begins with `row`.
   ChunkPart part_at(std::int64_t row) const {
     if (row == 0) return ChunkPart::first;
     return row + chunk_rows <= rows ? ChunkPart::next : ChunkPart::last;
+  }
+  /// Of a part, the times that it is done.
+  std::int64_t num_runs(ChunkPart which) const {
+    if (which == ChunkPart::next) return rows / chunk_rows - 1;
+    return which == ChunkPart::last && rows % chunk_rows == 0 ? 0 : 1;
   }
 };
 

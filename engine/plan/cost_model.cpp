@@ -20,7 +20,7 @@ class StepClock {
 
   void add(const Routine& routine, double times) {
     for_each_call(program_, routine, [&](const OpCall& call) {
-      if (is_exchange(call.op) || call.op.kind == OpKind::finish_exchange) pass(call.phase, true, times, waited(call));
+      if (communicates(call.op)) pass(call.phase, true, times, waited(call));
       pass(call.phase, false, times, computing_seconds(program_, call, rates_));
     });
   }

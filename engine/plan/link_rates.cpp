@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/errors.h"
+#include "engine/ops/loss_chunks.h"
 #include "engine/ops/op_definition.h"
 
 namespace trainer {
@@ -87,12 +88,16 @@ Exchange exchange_of(const Op& op) {
   exchange.ranks = ranks_of(op);
   if (definition_of(op.kind).role != Role::communication) {
     exchange.num_calls = 0;
-    for (const Op& sum : sums_of_linear_cross_entropy(op)) {
-      const Exchange part = exchange_of(sum);
-      exchange.num_calls += part.num_calls;
-      exchange.num_rounds += part.num_rounds;
-      exchange.sent_bytes += part.sent_bytes;
-    }
+    const LossChunks chunks = loss_chunks(op);
+    for (std::size_t part = 0; part < num_chunk_parts; ++part)
+      for (const ChunkStep& step : chunks.parts[part]) {
+        if (!is_exchange(step.op)) continue;
+        const std::int64_t times = chunks.num_runs(static_cast<ChunkPart>(part));
+        const Exchange of_step = exchange_of(step.op);
+        exchange.num_calls += times * of_step.num_calls;
+        exchange.num_rounds += times * of_step.num_rounds;
+        exchange.sent_bytes += times * of_step.sent_bytes;
+      }
     return exchange;
   }
   exchange.num_rounds = 1;

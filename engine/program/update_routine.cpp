@@ -261,7 +261,7 @@ void append_sums_of_stages(Program& program, Scheduler& scheduler, Routine& rout
     const BufferId gradient = gradient_of[p];
     if (program.parameter_stages[p].size() < 2 || gradient < 0) continue;
     const std::vector<std::int32_t>& stages = program.parameter_stages[p];
-    const TensorType& type = program.buffers[gradient].type;
+    const TensorType type = program.buffers[gradient].type;  // calls add buffers
     const auto append = [&](Op op) {
       scheduler.append_call(routine, std::move(op), {gradient}, {}, program.parameters[p].layer, Phase::update);
     };

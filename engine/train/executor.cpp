@@ -271,7 +271,7 @@ std::vector<Executor::PassPart> Executor::parts_of(std::size_t first, std::size_
       const bool has_begun = attributes.finish && lone_copies.erase(attributes.slot) > 0;
       if (!has_begun) lone_copies.insert(attributes.slot);
     }
-    if (is_exchange(op) || op.kind == OpKind::finish_exchange) {
+    if (communicates(op)) {
       add_recorded();
       parts.push_back({end, end + 1, /*is_recorded=*/false});
       begin = end + 1;

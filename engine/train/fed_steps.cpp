@@ -22,8 +22,7 @@ std::int64_t aligned(std::int64_t num_bytes) { return round_up(num_bytes, 64); }
 /// To the host's memory, or to other ranks.
 bool carries_tensors(const Program& program) {
   return std::any_of(program.calls.begin(), program.calls.end(), [](const OpCall& call) {
-    const Role role = definition_of(call.op.kind).role;
-    return role == Role::transfer || role == Role::communication;
+    return definition_of(call.op.kind).role == Role::transfer || communicates(call.op);
   });
 }
 

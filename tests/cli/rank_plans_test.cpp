@@ -319,6 +319,7 @@ TEST_CASE("each rank settles what is left open for its own part, and its run hol
       CHECK(own["batch_size"] == (rank == 0 ? 2 : 1));
       for (const char* key : {"peak_allocated", "peak_reserved"})
         CHECK(own[key] == events[static_cast<std::size_t>(rank)].back()[key]);
+      CHECK(own["by_category"] == events[static_cast<std::size_t>(rank)].back()["peak_by_category"]);
     }
     // Rank 0 alone must save: the others have the segments that they would have without a bound.
     CHECK(plan_of_rank(plan, 1)["peak_reserved"] == 2 << 20);
@@ -340,7 +341,30 @@ TEST_CASE("ranks of smaller parts hold what their plans say where each takes its
     const nlohmann::json own = plan_of_rank(plan, rank);
     CHECK(own["batch_size"] == (rank < 2 ? 2 : 1));
     CHECK(own["peak_allocated"] == events[static_cast<std::size_t>(rank)].back()["peak_allocated"]);
+    CHECK(own["by_category"] == events[static_cast<std::size_t>(rank)].back()["peak_by_category"]);
   }
+}
+
+TEST_CASE("plan --full tells what each rank holds by category, which is all that it holds") {
+  const PlansFolder folder;
+  std::ofstream(folder / "stages.yaml")
+      << "device: {type: cpu, threads: 1}\ndata: {type: synthetic, shape: [64], classes: 4, samples: 16}\n"
+         "model: {layers: [{linear: {out: 512}}, relu, {linear: {out: 4}}]}\ntrain: {batch_size: 4}\n"
+         "optimizer: {type: adam}\nparallel: {pipeline: 2, cut: ['2']}\n";
+  const nlohmann::json plan = planned({folder / "stages.yaml"});
+  for (const nlohmann::json& rank : plan["ranks"]["plans"]) {
+    std::int64_t sum = 0;
+    for (const auto& [name, num_bytes] : rank["by_category"].items()) sum += num_bytes.get<std::int64_t>();
+    CHECK(sum == rank["peak_allocated"]);
+    // Of two stages each has the weights of its own layers: in f32, with Adam's two moments.
+    const std::int64_t weights = rank["first_rank"] == 0 ? (64 + 1) * 512 * 4 : (512 + 1) * 4 * 4;
+    CHECK(rank["by_category"]["parameter"].get<std::int64_t>() >= weights);
+    CHECK(rank["by_category"]["parameter"].get<std::int64_t>() < weights + 1024);
+    CHECK(rank["by_category"]["optimizer_state"].get<std::int64_t>() >= 2 * weights);
+  }
+  const std::string full = run_trainer({"plan", folder / "stages.yaml", "--full"}).out;
+  CHECK_THAT(unwrapped(full), Contains(" by category parameter gradient optimizer activation other bytes rank 0 "));
+  CHECK_THAT(run_trainer({"plan", folder / "stages.yaml"}).out, !Contains("  by category  parameter"));
 }
 
 TEST_CASE("a rank begins a stage with the cache of its own part in the stage before") {
@@ -550,6 +574,7 @@ TEST_CASE("plans of deterministic ranks tell the samples and parts of each, and 
       const std::string of_rank = rank == 0 ? output : output + "/ranks/" + std::to_string(rank);
       const nlohmann::json end = events_in_file(of_rank + "/events.jsonl").back();
       CHECK(planned_rank["peak_allocated"] == end["peak_allocated"]);
+      CHECK(planned_rank["by_category"] == end["peak_by_category"]);
       CHECK(planned_rank["peak_reserved"] == end["peak_reserved"]);
     }
     std::vector<std::string> text = words;

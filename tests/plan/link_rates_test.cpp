@@ -87,6 +87,9 @@ TEST_CASE("a loss in chunks of classes that ranks share tells of each row what t
   CHECK(exchange.sent_bytes == rows * (4 * num_ranks + 1) * 4 * 2 * (num_ranks - 1) / num_ranks);
   CHECK(exchange.num_calls == 3 * 2);
   CHECK(exchange.num_rounds == 3 * 2 * 2);
+  attributes.chunk_rows = 5;  // which leaves no smaller one
+  CHECK(exchange_of(linear_cross_entropy_op(x, weight, targets, attributes)).num_calls == 2 * 2);
+  CHECK(exchange_of(linear_cross_entropy_op(x, weight, targets, attributes)).sent_bytes == exchange.sent_bytes);
   // It computes as well.
   MachineRates rates = assumed_cpu_rates(1);
   const double alone = predicted_seconds(loss, 0, rates);

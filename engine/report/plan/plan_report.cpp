@@ -186,7 +186,7 @@ std::string plan_report(const PlanFindings& findings, const Style& style, bool f
           data_supply_text(findings, style);
   if (findings.has_ranks())
     text += heading(style, "What each rank holds at its peak") + ranks_table(std::array{&findings}, style) +
-            (full ? ranks_by_category_table(findings, style) : std::string()) +
+            (full ? '\n' + ranks_by_category_table(findings, style) + '\n' : std::string()) +
             wrap("All else here is of rank 0. " + communication_text(findings), width) + '\n';
   if (!findings.ranks.shards.empty())
     text += heading(style, "What rank 0 would hold, and send, sharing the model") + shards_table(findings, style);

@@ -112,7 +112,7 @@ std::string ranks_by_category_table(const PlanFindings& findings, const Style& s
   std::vector<LiveMemory::LayerBytes> holders;
   for (const RankPlan& plan : findings.ranks.plans)
     holders.push_back({ranks_text(plan), plan.peak_allocated, plan.by_category});
-  return holders_table(holders, "ranks", style);
+  return holders_table(holders, "by category", style);
 }
 
 std::string shards_table(const PlanFindings& findings, const Style& style) {

@@ -36,8 +36,7 @@ class CallTimer final : public CallObserver {
   bool after_call(const OpCall& call, const LiveBuffers& live) override {
     double seconds = seconds_between(begin_, Clock::now());
     // A slot of the host's is filled once and emptied once.
-    const Role role = definition_of(call.op.kind).role;
-    const bool may_repeat = role != Role::transfer && role != Role::communication && !is_exchange(call.op);
+    const bool may_repeat = definition_of(call.op.kind).role != Role::transfer && !communicates(call.op);
     if (device_.runs_ahead() && may_repeat) seconds = time_repeated(call, live, seconds);
     if (position_ == seconds_->size()) seconds_->emplace_back();
     (*seconds_)[position_++].push_back(seconds);
