@@ -44,15 +44,15 @@ InterruptSignals::InterruptSignals(Interruption& interruption, const char* note)
   }
 }
 
-void InterruptSignals::ignore_from_now() {
-  for (std::size_t i = 0; i < handled.size(); ++i) {
-    before_[i] = {};
-    before_[i].sa_handler = SIG_IGN;
-    sigaction(handled[i], &before_[i], nullptr);
-  }
+void InterruptSignals::stay_until_exit() {
+  static Interruption of_ended_run;
+  interruption_note = "";
+  interrupted_run = &of_ended_run;
+  stays_ = true;
 }
 
 InterruptSignals::~InterruptSignals() {
+  if (stays_) return;
   for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before_[i], nullptr);
   interrupted_run = nullptr;
 }

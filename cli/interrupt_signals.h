@@ -22,13 +22,15 @@ class InterruptSignals {
   InterruptSignals(const InterruptSignals&) = delete;
   InterruptSignals& operator=(const InterruptSignals&) = delete;
 
-  /// The run has stopped as it was asked, and the process ends by itself: what comes now changes nothing. What starts
-  /// ranks passes a signal on to all, which may be later than they have stopped for the one that each was sent.
-  void ignore_from_now();
+  /// The run has stopped as it was asked, and the process ends by itself: until then signals are counted as before.
+  /// What starts ranks passes a signal on to all, which may be later than they have stopped for the one that each was
+  /// sent.
+  void stay_until_exit();
 
  private:
   static constexpr std::array handled = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
   std::array<struct sigaction, handled.size()> before_{};
+  bool stays_ = false;
 };
 
 }  // namespace trainer

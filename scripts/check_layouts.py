@@ -43,6 +43,8 @@ EXPECTED_REFUSALS = tuple(map(re.compile, (
     r"a list of \d+ layers is not cut into \d+ parts",
     r"with parallel\.shard: (gradients|parameters) each of \d+ ranks needs a sample in each of \d+ micro-batches",
     r"\d+ ranks share a batch, and train\.batch_size is \d+",
+    r"memory\.chunked_loss is \d+, but ranks that share layers \(parallel\.tensor\) add up what the last one makes",
+    r"memory\.chunked_loss is \d+, but the last layer's weight is frozen",
     r"no part of the list of layers can begin at",  # at one that has no op, such as a pad by nothing
     r"one value a channel has no variance")))  # of a batch norm, in a micro-batch of one sample
 

@@ -337,7 +337,7 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
     // Of the training: what predicts ends as any program does. A terminal's signals reach all ranks; one says so.
     InterruptSignals signals(interruption, ranks.leads() ? InterruptSignals::note_of_run : "");
     const RunStatus ended = run_training(experiment, std::move(data), *device, options, interruption, events);
-    if (ended == RunStatus::interrupted) signals.ignore_from_now();
+    if (ended == RunStatus::interrupted) signals.stay_until_exit();
     return ended;
   });
   failure.leave_report();

@@ -127,23 +127,83 @@ class PlayedPipeline {
   std::vector<PlayedStage> stages_;
 };
 
+/// What stages exchange in an update, which two of them that use one weight come to together.
+class PlayedUpdate {
+ public:
+  PlayedUpdate(std::span<const Program* const> programs, const MachineRates& rates) : rates_(rates) {
+    for (const Program* const program : programs) {
+      Stage& stage = stages_.emplace_back();
+      stage.ranks = program->ranks;
+      for_each_call(*program, program->update, [&](const OpCall& call) {
+        if (is_exchange(call.op)) stage.exchanges.push_back(&call.op);
+      });
+    }
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (Stage& stage : stages_) moves = advance(stage) || moves;
+    }
+    for (const Stage& stage : stages_)
+      require_internal(stage.next == stage.exchanges.size(), "stages do not wait for each other for ever");
+  }
+
+  /// Until the last of them is done.
+  double seconds() const {
+    return std::max_element(stages_.begin(), stages_.end(),
+                            [](const Stage& a, const Stage& b) { return a.now < b.now; })
+        ->now;
+  }
+
+ private:
+  struct Stage {
+    RankLayout ranks;
+    std::vector<const Op*> exchanges;
+    std::size_t next = 0;
+    double now = 0;
+  };
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+
+  /// The stages that come together to what `stage` comes to next; its own twice where these are no two.
+  static Pair pair_at(const Stage& stage) {
+    const Op& op = *stage.exchanges[stage.next];
+    const RankGroup& group = ranks_of(op);
+    if (op.kind != OpKind::all_reduce || !attributes_of<AllReduceAttributes>(op).is_pair)
+      return {stage.ranks.stage(), stage.ranks.stage()};
+    return {stage.ranks.of_rank(group.first).stage(), stage.ranks.of_rank(group.last()).stage()};
+  }
+
+  bool advance(Stage& stage) {
+    if (stage.next == stage.exchanges.size()) return false;
+    const Pair pair = pair_at(stage);
+    const std::int64_t own = stage.ranks.stage();
+    Stage& other = stages_[static_cast<std::size_t>(pair.first == own ? pair.second : pair.first)];
+    if (&other != &stage && (other.next == other.exchanges.size() || pair_at(other) != pair)) return false;
+    const double end = std::max(stage.now, other.now) +
+                       exchange_seconds(exchange_of(*stage.exchanges[stage.next]), rates_.links).value_or(0);
+    stage.now = other.now = end;
+    ++stage.next;
+    if (&other != &stage) ++other.next;
+    return true;
+  }
+
+  const MachineRates& rates_;
+  std::vector<Stage> stages_;
+};
+
 }  // namespace
 
 PipelineTime predict_pipeline_time(std::span<const Program* const> stages, const RunSchedule& schedule,
                                    const MachineRates& rates) {
   const PlayedPipeline played(stages, schedule, rates);
   PipelineTime time;
-  double computing = 0, longest = 0, update = 0, update_exchanges = 0;
+  const double update_exchanges = PlayedUpdate(stages, rates).seconds();
+  double computing = 0, longest = 0, update = 0;
   for (const PlayedStage& stage : played.stages()) {
-    double seconds = 0, exchanges = 0;
-    for_each_call(*stage.program, stage.program->update, [&](const OpCall& call) {
-      seconds += computing_seconds(*stage.program, call, rates);
-      exchanges += exchange_seconds(exchange_of(call.op), rates.links).value_or(0);
-    });
+    double seconds = 0;
+    for_each_call(*stage.program, stage.program->update,
+                  [&](const OpCall& call) { seconds += computing_seconds(*stage.program, call, rates); });
     longest = std::max(longest, stage.now);
     computing += stage.busy;
     update = std::max(update, seconds);
-    update_exchanges = std::max(update_exchanges, exchanges);
     time.busy_seconds.push_back(stage.busy + seconds);
   }
   const auto last = std::max_element(played.stages().begin(), played.stages().end(),

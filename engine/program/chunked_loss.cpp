@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,11 @@ class ChunkedLoss {
     } else if (!is_read_by_loss_alone(logits)) {
       return false;
     }
-    if (!producer) return false;
+    if (!producer) {
+      if (is_added_up(logits))
+        obstacle_ = "ranks that share layers (parallel.tensor) add up what the last one makes, and hold all of it";
+      return false;
+    }
     linear_ = *producer;
     const Op& linear = graph_.nodes[linear_].op;
     if (linear.kind != OpKind::linear || linear.outputs.size() != 1) return false;
@@ -71,7 +76,7 @@ class ChunkedLoss {
   bool are_classes_shared() const { return graph_.nodes[loss_].op.kind == OpKind::cross_entropy_of_parts; }
 
   /// Behind find(), why it was false.
-  bool is_last_layer_frozen() const { return is_last_layer_frozen_; }
+  std::string_view obstacle() const { return obstacle_; }
 
   /// Of a row of logits; where ranks share them, of the rank that has the most, so that all take the same rows at once.
   std::int64_t classes() const {
@@ -122,6 +127,13 @@ class ChunkedLoss {
     });
   }
 
+  /// Whether it is a view of terms that ranks add up.
+  bool is_added_up(ValueId value) const {
+    const ValueId terms = graph_.values[static_cast<std::size_t>(value)].view_of;
+    return terms >= 0 && std::any_of(readers(terms).begin(), readers(terms).end(),
+                                     [&](std::size_t n) { return graph_.nodes[n].op.kind == OpKind::all_reduce; });
+  }
+
   /// What the loss of shared classes reads: statistics and orders, and the sums of them.
   void replace_sums(const GraphNode& loss) {
     constexpr std::size_t statistics = 2, order = 3;
@@ -152,8 +164,11 @@ class ChunkedLoss {
       (node.op.kind == OpKind::linear_backward_weight ? weight_gradient_ : input_gradient_) = &node;
       replaced_.push_back(n);
     }
-    is_last_layer_frozen_ = weight_gradient_ == nullptr;
-    return !is_last_layer_frozen_ && place_weight_gradients();
+    if (weight_gradient_ == nullptr) {
+      obstacle_ = "the last layer's weight is frozen, and chunks are taken where it learns";
+      return false;
+    }
+    return place_weight_gradients();
   }
 
   /// The result of the node that alone reads `value`, where it is one of those looked for; else `value`.
@@ -215,7 +230,8 @@ class ChunkedLoss {
   std::optional<std::size_t> gradient_;  // of the logits
   std::optional<std::size_t> counting_;  // which class is taken for which
   const GraphNode *scale_ = nullptr, *weight_gradient_ = nullptr, *input_gradient_ = nullptr;
-  bool is_last_layer_frozen_ = false;
+  std::string_view obstacle_ =
+      "the model does not end in a linear layer, without an activation, whose result only a cross_entropy loss reads";
   std::vector<ValueId> weight_gradients_;
   std::vector<std::size_t> replaced_;
 };
@@ -234,19 +250,16 @@ std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::
   return chunk_rows;
 }
 
-void chunk_loss(Graph& graph, std::int64_t chunked_loss) {
+void chunk_loss(Graph& graph, std::int64_t chunked_loss, std::int64_t num_samples) {
   if (chunked_loss == 0) return;
   ChunkedLoss loss(graph);
   if (loss.find()) {
-    const std::int64_t chunk_rows =
-        loss_chunk_rows(chunked_loss, loss.rows(), loss.classes(), loss.are_classes_shared());
+    const std::int64_t chunk_rows = loss_chunk_rows(chunked_loss, loss.rows() / graph.batch_size * num_samples,
+                                                    loss.classes(), loss.are_classes_shared());
     if (chunk_rows > 0) loss.replace(chunk_rows);
   } else if (chunked_loss != automatic) {
-    throw ConfigError(fmt::format(
-        "memory.chunked_loss is {}, but {}; set memory.chunked_loss to auto or 0", chunked_loss,
-        loss.is_last_layer_frozen() ? "the last layer's weight is frozen, and chunks are taken where it learns"
-                                    : "the model does not end in a linear layer, without an activation, whose result "
-                                      "only a cross_entropy loss reads"));
+    throw ConfigError(fmt::format("memory.chunked_loss is {}, but {}; set memory.chunked_loss to auto or 0",
+                                  chunked_loss, loss.obstacle()));
   }
 }
 

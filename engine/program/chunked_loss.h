@@ -18,7 +18,8 @@ std::int64_t loss_chunk_rows(std::int64_t chunked_loss, std::int64_t rows, std::
 /// gradients of parameters that were made in 16 bit and widened are then made in f32. Casts that mixed precision put
 /// between layer and loss belong to it, and so do the sums of ranks that share the classes.
 /// Does nothing where the rows are 0. Where nothing of the kind stands there, or the layer's weight is frozen, `auto`
-/// leaves the graph as it is and a number of rows is a ConfigError.
-void chunk_loss(Graph& graph, std::int64_t chunked_loss);
+/// leaves the graph as it is and a number of rows is a ConfigError. `auto` goes by a batch of `num_samples`, so that
+/// smaller ones are computed alike.
+void chunk_loss(Graph& graph, std::int64_t chunked_loss, std::int64_t num_samples);
 
 }  // namespace trainer

@@ -49,8 +49,9 @@ Graph make_forward_graph(const Experiment& experiment, const DataDescription& da
   return graph;
 }
 
-/// That of this rank's stage, where there is a pipeline, and what follows from it.
-Graph complete_graph(Graph graph, const Experiment& experiment, const DeviceModel& device) {
+/// That of this rank's stage, where there is a pipeline, and what follows from it. `num_samples`: of the largest batch
+/// in which the same ops run, here or on other ranks.
+Graph complete_graph(Graph graph, const Experiment& experiment, const DeviceModel& device, std::int64_t num_samples) {
   const GraphMode mode = graph.mode;
   if (mode == GraphMode::training) {
     differentiate(graph);
@@ -59,7 +60,7 @@ Graph complete_graph(Graph graph, const Experiment& experiment, const DeviceMode
   const bool has_loss = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& node) {
     return std::find(node.inputs.begin(), node.inputs.end(), graph.loss_statistics) != node.inputs.end();
   });
-  if (has_loss) chunk_loss(graph, experiment.memory.chunked_loss);
+  if (has_loss) chunk_loss(graph, experiment.memory.chunked_loss, num_samples);
   if (mode == GraphMode::training) fuse_loss_gradient(graph);
   if (mode == GraphMode::training) fuse_linear_gradients(graph, device.linear_fusions());
   fuse_sums_into_batchnorms(graph);
@@ -73,7 +74,8 @@ Graph make_forward_graph(const Experiment& experiment, const DataDescription& da
 }
 
 Graph complete_evaluation(Graph forward, const Experiment& experiment, const DeviceModel& device) {
-  Graph graph = complete_graph(std::move(forward), experiment, device);
+  const std::int64_t num_samples = forward.batch_size;
+  Graph graph = complete_graph(std::move(forward), experiment, device, num_samples);
   fuse_residuals(graph, experiment.memory.in_place);
   place_concatenated(graph, experiment.memory.in_place);
   return graph;
@@ -259,10 +261,9 @@ Graph make_graph_to_cut(const Experiment& experiment, const DataDescription& dat
   // Of the rank whose micro-batches are largest, and of ranks that share layers, which all have one cut, the first.
   const RunSchedule schedule(experiment, data);
   const RankLayout ranks = rank_layout(experiment.parallel);
-  const std::int64_t of_rank = part_of_batch(schedule.batch_size(), ranks.num_data, 0).count;
   Experiment of_first = experiment;
   of_first.parallel.rank -= ranks.tensor_place();
-  return make_training_forward(of_first, data, part_of_batch(of_rank, schedule.parts().num_pieces, 0).count);
+  return make_training_forward(of_first, data, schedule.largest_pass_size());
 }
 
 Program compile(const Experiment& experiment, const DataDescription& data, const DeviceModel& device,
@@ -316,7 +317,7 @@ std::optional<Program> compile_while(const Experiment& experiment, const DataDes
       }
     }
     stages.keep_own(graph);
-    graph = complete_graph(std::move(graph), experiment, device);
+    graph = complete_graph(std::move(graph), experiment, device, schedule.largest_pass_size());
     if (shared_order)
       shared_order->apply(graph);
     else
@@ -408,7 +409,8 @@ TrainingGraph make_training_graph(const Experiment& experiment, const DataDescri
   Scheduler scheduler(program, device, experiment.memory.in_place);
   adopt_model(program, scheduler, experiment, graph);
   stages.keep_own(graph);
-  return {complete_graph(std::move(graph), experiment, device), persistent_bytes(program)};
+  return {complete_graph(std::move(graph), experiment, device, schedule.largest_pass_size()),
+          persistent_bytes(program)};
 }
 
 std::vector<TensorType> types_of(const Program& program, std::span<const BufferId> buffers) {

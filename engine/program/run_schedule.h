@@ -67,6 +67,12 @@ class RunSchedule {
   std::vector<std::int64_t> pass_sizes(std::span<const std::int64_t> batch_sizes) const;
   /// The most that this rank takes at a time in training.
   std::int64_t own_batch_size() const { return own(batch_size_); }
+  /// Of the rank that takes the largest part of a whole batch, what it computes at a time: of no rank is it more.
+  std::int64_t largest_pass_size() const {
+    BatchParts of_first = parts_;
+    of_first.first = 0;
+    return of_first.own(batch_size_).count;
+  }
   std::int64_t own_eval_batch_size() const { return own(eval_batch_size_); }
   /// Whether there is a part of an evaluated batch that this rank takes and that has no sample.
   bool lacks_evaluated_samples() const {

@@ -93,7 +93,7 @@ Op update_op(const Experiment& experiment, const Program& program, std::span<con
                                  .pace = group.pace});
 }
 
-/// Of two stages that hold a parameter the first counts it, and of ranks that hold the same of a layer.
+/// Of several stages that hold a parameter the first counts it, and of ranks that hold the same of a layer.
 bool counts_in_norm(const Program& program, std::int32_t parameter) {
   const bool is_part = !program.parameter_cuts.empty() && program.parameter_cuts[parameter];
   if (!is_part && program.ranks.tensor_place() > 0) return false;

@@ -364,7 +364,7 @@ TEST_CASE("plan --full tells what each rank holds by category, which is all that
   }
   const std::string full = run_trainer({"plan", folder / "stages.yaml", "--full"}).out;
   CHECK_THAT(unwrapped(full), Contains(" by category parameter gradient optimizer activation other bytes rank 0 "));
-  CHECK_THAT(run_trainer({"plan", folder / "stages.yaml"}).out, !Contains("  by category  parameter"));
+  CHECK_THAT(unwrapped(run_trainer({"plan", folder / "stages.yaml"}).out), !Contains(" by category parameter "));
 }
 
 TEST_CASE("a rank begins a stage with the cache of its own part in the stage before") {

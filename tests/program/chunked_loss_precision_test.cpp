@@ -22,7 +22,7 @@ Graph graph_of(GraphMode mode, const PrecisionOptions& precision) {
   apply_precision(graph, precision);
   fuse_relu(graph);
   if (mode == GraphMode::training) differentiate(graph);
-  chunk_loss(graph, 7);
+  chunk_loss(graph, 7, graph.batch_size);
   return graph;
 }
 

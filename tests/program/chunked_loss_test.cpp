@@ -31,7 +31,7 @@ Graph graph_of(const Experiment& experiment, std::int64_t chunked_loss, GraphMod
   Graph graph = build_graph(experiment, described_data({24}, 1500, 96), 32, mode);
   fuse_relu(graph);
   if (mode == GraphMode::training) differentiate(graph);
-  chunk_loss(graph, chunked_loss);
+  chunk_loss(graph, chunked_loss, graph.batch_size);
   return graph;
 }
 
@@ -110,6 +110,51 @@ TEST_CASE("ranks that share the last layer take chunks of as many rows, whoever 
   }
 }
 
+TEST_CASE("smaller batches take chunks where the largest does, so that ranks run the same ops") {
+  const auto kinds_with = [](const std::string& parallel, std::int64_t rank, std::int64_t num_samples) {
+    Experiment experiment = parse_experiment(
+        "data: {type: synthetic, sequence_length: 1024, classes: 32769, samples: " + std::to_string(num_samples) +
+            "}\nmodel: {layers: [{embedding: {num: 32769, dim: 8}}, {linear: {out: 32769, name: head}}]}\nparallel: {" +
+            parallel + "}\ntrain: {batch_size: 8}\n",
+        "test.yaml");
+    experiment.parallel.rank = rank;
+    DataDescription data = described_data({1024}, 32769, num_samples);
+    data.inputs[0].type = data.target = {DType::i32, {1024}};
+    std::vector<OpKind> kinds;
+    for (const OpCall& call : compile(experiment, data, DescribedDevice()).calls)
+      if (call.op.kind == OpKind::linear_cross_entropy_with_gradient ||
+          call.op.kind == OpKind::cross_entropy_of_parts || call.op.kind == OpKind::cross_entropy_with_gradient)
+        kinds.push_back(call.op.kind);
+    return kinds;
+  };
+  using Kinds = std::vector<OpKind>;
+  const Kinds twice(2, OpKind::linear_cross_entropy_with_gradient);
+  CHECK(kinds_with("tensor: 2", 1, 97) == twice);  // 64 MiB of logits of the last sample
+  CHECK(kinds_with("tensor: 2, data: 8", 15, 97).size() == 1);
+  // Of three samples by two ranks, one has too few logits for chunks of its own.
+  for (const std::int64_t rank : {0, 1, 2, 3})
+    for (const OpKind kind : kinds_with("tensor: 2, data: 2, shard: parameters", rank, 98))
+      CHECK(kind == OpKind::linear_cross_entropy_with_gradient);
+}
+
+TEST_CASE("chunks of a last layer whose result ranks add up are refused, and auto takes none") {
+  for (const std::string more : {"", "amp: bf16, "}) {
+    Experiment experiment = parse_experiment(
+        "data: {type: synthetic, shape: [24], classes: 8, samples: 96}\n"
+        "model: {layers: [{linear: {out: 40}}, relu, {linear: {out: 8}}]}\nparallel: {tensor: 2}\ntrain: {" +
+            more + "batch_size: 32}\n",
+        "test.yaml");
+    for (const int rank : {0, 1}) {
+      experiment.parallel.rank = rank;
+      experiment.memory.chunked_loss = automatic;
+      CHECK_NOTHROW(compile(experiment, described_data({24}, 8, 96), DescribedDevice()));
+      experiment.memory.chunked_loss = 7;
+      CHECK_THROWS_WITH(compile(experiment, described_data({24}, 8, 96), DescribedDevice()),
+                        Catch::Matchers::Contains("memory.chunked_loss is 7, but ranks that share layers"));
+    }
+  }
+}
+
 TEST_CASE("in training the last layer, its loss and their gradients become one op that makes the layer's gradients") {
   const Graph graph = graph_of(experiment_of(two_layers), 7);
   CHECK(kinds_of(graph) == std::vector<OpKind>{OpKind::linear, OpKind::linear_cross_entropy_with_gradient,
@@ -177,5 +222,5 @@ TEST_CASE("a number of rows where there is nothing to cut is refused") {
   DataDescription numbers = described_data({24}, 1500, 96);
   numbers.target = {DType::f32, Shape{numbers.num_outputs}};
   Graph graph = build_graph(experiment_of(two_layers, "loss: mse\n"), numbers, 32, GraphMode::evaluation);
-  CHECK_THROWS_AS(chunk_loss(graph, 7), ConfigError);
+  CHECK_THROWS_AS(chunk_loss(graph, 7, graph.batch_size), ConfigError);
 }

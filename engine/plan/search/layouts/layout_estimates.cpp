@@ -61,7 +61,7 @@ struct LayoutEstimates::Stage {
   RankGroup ranks;              ///< that share batches
   std::int64_t held_bytes = 0;  ///< throughout
   std::int64_t gradient_bytes = 0, gathered_bytes = 0;
-  double tied_seconds = 0;  ///< in which it adds up gradients with another stage
+  double tied_seconds = 0;  ///< in which gradients are added up with other stages
 };
 
 LayoutEstimates::LayoutEstimates(Experiment experiment, const DataDescription& data, const DeviceModel& device,
@@ -111,9 +111,13 @@ std::vector<LayoutEstimates::Stage> LayoutEstimates::stages_of(const ModelCosts&
       stage.gradient_bytes += parameter.gradient;
       if (is_trained) stage.gathered_bytes += parameter.gathered();
       if (of_parameter.size() < 2) continue;
-      const std::int64_t first = ranks_of_stage(layout, of_parameter.front()).rank;
-      const RankGroup both{2, first, ranks_of_stage(layout, of_parameter.back()).rank - first};
-      stage.tied_seconds += seconds_of_parts(both, part(parameter.gradient, shares_state), 2, rates_.links);
+      // Pair by pair, there and back, which all of them wait for (append_sums_of_stages in program/update_routine.cpp).
+      for (std::size_t i = 0; i + 1 < of_parameter.size(); ++i) {
+        const std::int64_t first = ranks_of_stage(layout, of_parameter[i]).rank;
+        const RankGroup both{2, first, ranks_of_stage(layout, of_parameter[i + 1]).rank - first};
+        const double once = seconds_of_parts(both, part(parameter.gradient, shares_state), 2, rates_.links);
+        stage.tied_seconds += (i + 2 < of_parameter.size() ? 2 : 1) * once;
+      }
     }
   }
   return stages;
