@@ -127,7 +127,8 @@ class PlayedPipeline {
   std::vector<PlayedStage> stages_;
 };
 
-/// What stages exchange in an update, which two of them that use one weight come to together.
+/// What stages tell each other and their ranks in an update; a sum of a weight's gradients is of two stages, and begins
+/// when both have come to it.
 class PlayedUpdate {
  public:
   PlayedUpdate(std::span<const Program* const> programs, const MachineRates& rates) : rates_(rates) {

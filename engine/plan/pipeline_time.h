@@ -15,8 +15,8 @@ namespace trainer {
 // Stages of a pipeline wait for each other, so the time of a step is not that of one of them. Their programs are played
 // beside each other: a call takes what the cost model says (Note [Cost model] in cost_model.h), a message begins when
 // both ends have come to it and what each of them exchanges before is done, and takes the time of their link; one that
-// is not started is waited for by both. What stages and ranks tell each other behind the last backward pass is counted
-// as the slowest stage's.
+// is not started is waited for by both. What stages and ranks tell each other behind the last backward pass is played
+// by itself, as if all stages had come to it at once, and two that use one weight wait for each other there too.
 
 /// Of a step of a pipeline.
 struct PipelineTime {

@@ -127,14 +127,14 @@ TEST_CASE("smaller batches take chunks where the largest does, so that ranks run
         kinds.push_back(call.op.kind);
     return kinds;
   };
-  using Kinds = std::vector<OpKind>;
-  const Kinds twice(2, OpKind::linear_cross_entropy_with_gradient);
-  CHECK(kinds_with("tensor: 2", 1, 97) == twice);  // 64 MiB of logits of the last sample
-  CHECK(kinds_with("tensor: 2, data: 8", 15, 97).size() == 1);
+  const auto chunks = [](std::size_t num_passes) {
+    return std::vector<OpKind>(num_passes, OpKind::linear_cross_entropy_with_gradient);
+  };
+  CHECK(kinds_with("tensor: 2", 1, 97) == chunks(2));  // 64 MiB of logits of the last sample
+  CHECK(kinds_with("tensor: 2, data: 8", 15, 97) == std::vector{OpKind::cross_entropy_of_parts});  // of each batch
   // Of three samples by two ranks, one has too few logits for chunks of its own.
   for (const std::int64_t rank : {0, 1, 2, 3})
-    for (const OpKind kind : kinds_with("tensor: 2, data: 2, shard: parameters", rank, 98))
-      CHECK(kind == OpKind::linear_cross_entropy_with_gradient);
+    CHECK(kinds_with("tensor: 2, data: 2, shard: parameters", rank, 98) == chunks(2));
 }
 
 TEST_CASE("chunks of a last layer whose result ranks add up are refused, and auto takes none") {
