@@ -146,6 +146,10 @@ ExitCode compare(const PlanArguments& arguments) {
   return comparison.fits_all() ? ExitCode::done : ExitCode::does_not_fit;
 }
 
+StagePlans find_each_plan(const PlanRequest& request, const DeviceSource& devices, const RatesProblemSink& on_problem) {
+  return find_stage_plans(request, devices, on_problem);
+}
+
 PlanFindings find_one_plan(const PlanRequest& request, const DeviceSource& devices,
                            const RatesProblemSink& on_problem) {
   return find_plan(request, devices, on_problem);
@@ -177,7 +181,7 @@ ExitCode plan_one(const PlanArguments& arguments) {
 
 ExitCode plan_stages(const PlanArguments& arguments) {
   if (arguments.verify) bound_spinning();
-  const StagePlans plans = find_for(find_stage_plans, arguments);
+  const StagePlans plans = find_for(find_each_plan, arguments);
   if (arguments.json)
     write_exactly(stdout, stage_plans_json(plans) + '\n');
   else if (!arguments.quiet)

@@ -167,7 +167,7 @@ PlannedTarget refused_target(const std::string& gpu, const std::string& problem)
 }  // namespace
 
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
-                       const RatesProblemSink& on_rates_problem, Program* program) {
+                       const RatesProblemSink& on_rates_problem, std::optional<PlannedProgram>* planned) {
   const DataDescription data = describe_data(request.experiment.data, request.experiment.seed);
   PlanTarget target = target_of(request, data, devices);
   std::vector<PlanTarget> of_other_ranks;
@@ -258,7 +258,7 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
     else
       findings.notes.emplace_back("--verify has run nothing, since it does not fit.");
   }
-  if (program != nullptr) *program = std::move(compiled.program);
+  if (planned != nullptr) *planned = PlannedProgram{std::move(compiled), target.rates};
   return findings;
 }
 

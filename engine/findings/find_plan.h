@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "engine/findings/known_rates.h"
 #include "engine/findings/plan_comparison.h"
 #include "engine/findings/plan_findings.h"
+#include "engine/plan/machine_rates.h"
+#include "engine/plan/search/compiled_experiment.h"
 #include "engine/plan/search/planning_watch.h"
 
 namespace trainer {
@@ -24,11 +27,17 @@ struct PlanRequest {
   PlanningWatch* watch = nullptr;
 };
 
+/// What a plan was made of.
+struct PlannedProgram {
+  CompiledExperiment compiled;
+  MachineRates rates;
+};
+
 /// The plan for the one device and capacity asked for; with `verify`, the first steps are run and measured where it
 /// fits. Throws ConfigError, DataError, DeviceError, PlanningInterrupted; ProgramOutOfMemory where a measured step
-/// finds too little memory. What is compiled is moved to `program`, unless that is null.
+/// finds too little memory. What it was made of goes to `planned`, unless that is null.
 PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
-                       const RatesProblemSink& on_rates_problem, Program* program = nullptr);
+                       const RatesProblemSink& on_rates_problem, std::optional<PlannedProgram>* planned = nullptr);
 
 /// The plan for each of the GPUs under each of the capacities, by capacity. Where the watch interrupts it, those that
 /// are left have no plan, and say so.

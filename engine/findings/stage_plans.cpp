@@ -1,6 +1,8 @@
 #include "engine/findings/stage_plans.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "datasets/dataset.h"
 #include "engine/program/handed_parameters.h"
@@ -30,10 +32,10 @@ PredictionPlanRequest prediction_request(const Experiment& trained, const DataDe
 }
 
 StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
-                            const RatesProblemSink& on_rates_problem) {
+                            const RatesProblemSink& on_rates_problem, std::vector<PlannedProgram>* planned) {
   StagePlans plans;
   plans.experiment_name = request.experiment.name;
-  Program before;
+  std::optional<PlannedProgram> before;
   std::vector<StageConfig> all = request.experiment.stages;
   if (all.empty())
     all.push_back({.name = "train",
@@ -47,12 +49,13 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
     PlanRequest of_stage = request;
     of_stage.experiment = *stage.experiment;
     if (!stage.purge) of_stage.experiment.memory.kept = plans.stages.back().findings.plan.left_cached;
-    Program program;
+    std::optional<PlannedProgram> of_plan;
     StagePlan plan;
-    plan.findings = find_plan(of_stage, devices, on_rates_problem, &program);
+    plan.findings = find_plan(of_stage, devices, on_rates_problem, &of_plan);
+    const Program& program = of_plan->compiled.program;
     if (plan.findings.stage.empty()) plan.findings.stage = stage.name;
     if (!plans.stages.empty()) {
-      check_parameters_go_on(before, program, stage);
+      check_parameters_go_on(before->compiled.program, program, stage);
       check_state_goes_on(*all[plans.stages.size() - 1].experiment, stage);
     }
     plan.num_parameters = num_parameters(program);
@@ -72,8 +75,10 @@ StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devi
       plan.is_purged_to_fit = plan.findings.plan.fits && former.kept == 0 && left != nullptr && left->num_bytes() > 0;
     }
     plans.stages.push_back(std::move(plan));
-    before = std::move(program);
+    if (planned != nullptr && before) planned->push_back(*std::move(before));
+    before = std::move(of_plan);
   }
+  if (planned != nullptr) planned->push_back(*std::move(before));
   const Experiment& trained = *all.back().experiment;
   for (const PredictConfig& predict : request.experiment.predictions) {
     PredictionPlanRequest asked = prediction_request(trained, describe_data(trained.data, trained.seed));

@@ -40,8 +40,9 @@ struct StagePlans {
 PredictionPlanRequest prediction_request(const Experiment& trained, const DataDescription& data);
 
 /// The plan of each stage as find_plan() makes it, and that their parameters go on; of an experiment without stages,
-/// which predicts, that of the whole. Throws as that does.
+/// which predicts, that of the whole. What they were made of goes to `planned`, unless that is null. Throws as
+/// find_plan() does.
 StagePlans find_stage_plans(const PlanRequest& request, const DeviceSource& devices,
-                            const RatesProblemSink& on_rates_problem);
+                            const RatesProblemSink& on_rates_problem, std::vector<PlannedProgram>* planned = nullptr);
 
 }  // namespace trainer

@@ -7,6 +7,7 @@
 
 #include "engine/memory/simulated_source.h"
 #include "engine/plan/make_allocator.h"
+#include "engine/plan/memory_trace.h"
 #include "engine/plan/placed_layouts.h"
 #include "engine/plan/step_routines.h"
 #include "engine/plan/touched_pages.h"
@@ -48,7 +49,8 @@ class Simulation {
         schedule_(schedule),
         places_(places),
         memory_(capacity),
-        source_(memory_),
+        traced_(memory_),
+        source_(traced_),
         allocator_(make_allocator(program, source_, options)),
         live_(program, *allocator_) {
     plan_.capacity = capacity;
@@ -58,6 +60,9 @@ class Simulation {
 
   /// Watches one step (or evaluation) closely: `plan().peak` is filled when the walk has passed it.
   void watch(const PeakPlace& place) { watched_ = place; }
+
+  /// Adds what happens in the watched step.
+  void trace(MemoryTrace& trace) { trace_ = &trace; }
 
   void run() {
     try {
@@ -69,6 +74,7 @@ class Simulation {
         walk_text();
     } catch (const Stopped&) {
     }
+    traced_.trace(nullptr);  // what the end of the walk gives back is none of the step's
     plan_.num_alloc_retries = num_retries();
     if (plan_.fits && !is_brief_ && watched_.allocated < 0) {
       live_.release_all();
@@ -184,6 +190,7 @@ class Simulation {
     is_watched_ = watched_.allocated >= 0 && watched_.step == step && watched_.evaluation == evaluation;
     evaluation_ = evaluation;
     if (is_watched_) plan_.peak.category_peaks = by_category_;
+    if (is_watched_ && trace_ != nullptr) begin_trace();
     allocator_->reset_peaks();
     other_peaks_ = {};
     body();
@@ -230,6 +237,7 @@ class Simulation {
     const PlanPeak peak_before = is_watched_ ? plan_.peak : PlanPeak{};
     const CategoryBytes by_category_before = by_category_;
     const bool may_place = live_.holds_only_persistent();
+    const std::size_t num_actions = traces() ? trace_->actions.size() : 0;
     allocator_->begin_layout();
     try {
       body();
@@ -240,6 +248,7 @@ class Simulation {
       if (!may_place || !place_layouts(live_, *allocator_, places_, refused)) fail(failed);
       by_category_ = by_category_before;
       if (is_watched_) plan_.peak = peak_before;
+      if (traces()) undo_layout(num_actions);
       other_peaks_ = highest_of(other_peaks_, before);
       other_peaks_.peak_reserved = std::max(other_peaks_.peak_reserved, failed.memory.peak_reserved);
       allocator_->reset_peaks();
@@ -258,8 +267,12 @@ class Simulation {
   void walk(const Routine& routine) {
     for (std::size_t i = 0; i < routine.instructions.size(); ++i) {
       const Instruction& instruction = routine.instructions[i];
-      if (instruction.kind == Instruction::Kind::run) continue;
+      if (instruction.kind == Instruction::Kind::run) {
+        if (traces()) trace_->actions.push_back(action_of(instruction));
+        continue;
+      }
       if (instruction.kind == Instruction::Kind::release) {
+        if (traces()) trace_->actions.push_back(action_of(instruction));
         by_category_[category_of(instruction)] -= live_.block(instruction.index).size;
         live_.release(instruction.index);
         if (is_watched_) add_point(instruction);
@@ -276,7 +289,45 @@ class Simulation {
       by_category_[category_of(instruction)] += block.size;
       if (!is_brief_) touched_.emplace_back(block.address, block.size);
       if (is_watched_) watch_allocation(routine, i);
+      if (traces()) trace_->actions.push_back(action_of(instruction));
     }
+  }
+
+  bool traces() const { return is_watched_ && trace_ != nullptr; }
+
+  /// Of a buffer that is live.
+  MemoryAction action_of(const Instruction& instruction) const {
+    if (instruction.kind == Instruction::Kind::run)
+      return {.kind = MemoryAction::Kind::run, .index = instruction.index, .phase = instruction.phase};
+    const Block& block = live_.block(instruction.index);
+    return {.kind = instruction.kind == Instruction::Kind::allocate ? MemoryAction::Kind::allocate
+                                                                    : MemoryAction::Kind::release,
+            .index = instruction.index,
+            .phase = instruction.phase,
+            .address = reinterpret_cast<std::uint64_t>(block.address),
+            .num_bytes = block.size};
+  }
+
+  void begin_trace() {
+    trace_->step = step_;
+    trace_->evaluation = evaluation_;
+    trace_->before = traced_.held_segments();
+    const auto first_block = static_cast<std::ptrdiff_t>(trace_->before.size());
+    for (std::size_t b = 0; b < program_.buffers.size(); ++b)
+      if (const auto buffer = static_cast<BufferId>(b); live_.is_live(buffer))
+        trace_->before.push_back(
+            action_of({.kind = Instruction::Kind::allocate, .index = buffer, .phase = Phase::load}));
+    std::sort(trace_->before.begin() + first_block, trace_->before.end(),
+              [](const MemoryAction& a, const MemoryAction& b) { return a.address < b.address; });
+    traced_.trace(&trace_->actions);
+  }
+
+  /// What a layout did to segments has happened; its buffers are placed anew.
+  void undo_layout(std::size_t num_actions) {
+    std::vector<MemoryAction>& actions = trace_->actions;
+    const auto is_undone = [](const MemoryAction& action) { return action.index >= 0; };
+    actions.erase(std::remove_if(actions.begin() + static_cast<std::ptrdiff_t>(num_actions), actions.end(), is_undone),
+                  actions.end());
   }
 
   std::size_t category_of(const Instruction& instruction) const {
@@ -297,6 +348,7 @@ class Simulation {
     if (allocator_->statistics().allocated_bytes.all.current != watched_.allocated || peak.allocated > 0) return;
     peak.allocated = watched_.allocated;
     peak.step = step_;
+    peak.evaluation = evaluation_;
     peak.phase = instruction.phase;
     peak.layer = program_.layer_label(instruction.layer);
     peak.op = op_served_by(program_, routine, i);
@@ -323,6 +375,7 @@ class Simulation {
   const RunSchedule* schedule_;
   TransientPlaces& places_;
   SimulatedSource memory_;
+  TracedSource traced_;
   TouchedPages source_;
   std::unique_ptr<Allocator> allocator_;
   LiveBuffers live_;
@@ -333,6 +386,7 @@ class Simulation {
   std::vector<std::pair<const void*, std::int64_t>> touched_;  ///< blocks of the layout that is walked
   std::int64_t step_ = 0, skipped_retries_ = 0;
   bool evaluation_ = false, is_watched_ = false, is_brief_ = false;
+  MemoryTrace* trace_ = nullptr;
 };
 
 /// The timeline of the step in which the plan failed: the same walk, watched.
@@ -376,7 +430,7 @@ MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::i
       sufficient.capacity = capacity;
       sufficient.failure = refused_segment(sufficient, plan.failure->failure);
       sufficient.failure->planned = true;
-      sufficient.failure_in_evaluation = sufficient.peak.phase == Phase::eval;
+      sufficient.failure_in_evaluation = sufficient.peak.evaluation;
       return sufficient;
     }
   }
@@ -394,6 +448,18 @@ MemoryPlan make_plan(const Program& program, const RunSchedule* schedule, std::i
 MemoryPlan make_memory_plan(const Program& program, const RunSchedule& schedule, std::int64_t capacity,
                             const CachingAllocatorOptions& options) {
   return make_plan(program, &schedule, capacity, options);
+}
+
+MemoryTrace trace_peak(const Program& program, const RunSchedule& schedule, const MemoryPlan& plan,
+                       const CachingAllocatorOptions& options) {
+  require_internal(plan.fits, "what does not fit has no whole step");
+  TransientPlaces places(program);
+  Simulation simulation(program, &schedule, plan.capacity, options, places);
+  MemoryTrace trace;
+  simulation.trace(trace);
+  simulation.watch({.allocated = plan.peak.allocated, .step = plan.peak.step, .evaluation = plan.peak.evaluation});
+  simulation.run();
+  return trace;
 }
 
 MemoryPlan make_text_plan(const Program& program, std::int64_t capacity, const CachingAllocatorOptions& options) {

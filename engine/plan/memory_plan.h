@@ -37,6 +37,7 @@ struct PlannedSteps {
 struct PlanPeak {
   std::int64_t allocated = 0;
   std::int64_t step = 0;
+  bool evaluation = false;  ///< in the one behind the step
   Phase phase = Phase::load;
   std::string layer, op, routine;
   LiveMemory live;

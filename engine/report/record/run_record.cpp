@@ -1,0 +1,253 @@
+#include "engine/report/record/run_record.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "engine/config/text/json_input.h"
+#include "engine/errors.h"
+#include "engine/train/files/run_directory.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Input = JsonInput<Json>;
+
+/// More than the configuration of a start event can take.
+constexpr std::size_t longest_recorded_line = std::size_t{16} << 20;
+constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
+/// Of an `eval` event, as it tells them.
+constexpr std::array metric_names = {"accuracy", "top5", "mean_iou",   "dice",
+                                     "mae",      "r2",   "perplexity", "bits_per_byte"};
+
+constexpr double not_finite = std::numeric_limits<double>::quiet_NaN();
+
+/// `otherwise` where it is missing or null.
+double number_or(const Input& map, std::string_view name, double otherwise) {
+  const std::optional<Input> value = map.find(name);
+  return value && !value->is_null() ? value->number() : otherwise;
+}
+
+std::int64_t integer_or(const Input& map, std::string_view name, std::int64_t otherwise) {
+  const std::optional<Input> value = map.find(name);
+  return value && !value->is_null() ? value->integer() : otherwise;
+}
+
+std::string text_or(const Input& map, std::string_view name, const std::string& otherwise) {
+  const std::optional<Input> value = map.find(name);
+  return value && !value->is_null() ? value->text() : otherwise;
+}
+
+RecordedMemory memory_in(const Input& event) {
+  const Input memory = event.at("memory");
+  return {.requested = memory.at("requested").integer(),
+          .allocated = memory.at("allocated").integer(),
+          .reserved = memory.at("reserved").integer(),
+          .peak_requested = memory.at("peak_requested").integer(),
+          .peak_allocated = memory.at("peak_allocated").integer(),
+          .peak_reserved = memory.at("peak_reserved").integer(),
+          .device_used = memory.at("device_used").integer(),
+          .device_total = memory.at("device_total").integer(),
+          .alloc_retries = integer_or(memory, "alloc_retries", 0)};
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number) : number_(number) {}
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  const int number_;
+};
+
+DataError unreadable(const std::string& path) {
+  return DataError(fmt::format("cannot read the events: {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string RunRecord::status() const {
+  if (!end) return "unfinished";
+  return text_or(Input(*end), "status", "unfinished");
+}
+
+RunReader::RunReader(const std::string& path) {
+  record_.path = events_path_of(path);
+  record_.folder = fs::path(record_.path).parent_path().string();
+}
+
+bool RunReader::read() {
+  const FileDescriptor file(::open(record_.path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw unreadable(record_.path);
+  if (S_ISDIR(status.st_mode)) {
+    errno = EISDIR;
+    throw unreadable(record_.path);
+  }
+  const bool is_another = offset_ > 0 && (status.st_dev != device_ || status.st_ino != node_);
+  if (is_another || status.st_size < offset_) begin(status.st_dev, status.st_ino);
+  device_ = status.st_dev;
+  node_ = status.st_ino;
+  bool took_any = false;
+  std::string piece(piece_bytes, '\0');
+  while (true) {
+    const ssize_t count = ::pread(file.number(), piece.data(), piece.size(), offset_);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw unreadable(record_.path);
+    if (count == 0) return took_any;
+    offset_ += count;
+    std::string_view rest(piece.data(), static_cast<std::size_t>(count));
+    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      pending_ += rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      ++num_lines_;
+      const std::string line = std::exchange(pending_, {});
+      if (line.empty()) continue;
+      try {
+        take(line);
+      } catch (const JsonMistake& mistake) {
+        throw DataError(fmt::format("{}: line {}: {}", record_.path, num_lines_, mistake.what()));
+      }
+      took_any = true;
+    }
+    pending_ += rest;
+    if (pending_.size() > longest_recorded_line)
+      throw DataError(fmt::format("{}: line {} is longer than an event can be", record_.path, num_lines_ + 1));
+  }
+}
+
+void RunReader::begin(std::uint64_t device, std::uint64_t node) {
+  RunRecord fresh;
+  fresh.path = record_.path;
+  fresh.folder = record_.folder;
+  record_ = std::move(fresh);
+  pending_.clear();
+  device_ = device;
+  node_ = node;
+  offset_ = num_lines_ = 0;
+}
+
+std::int32_t RunReader::stage_of(const std::string& name) {
+  std::vector<std::string>& names = record_.stage_names;
+  // The last ones first: a run goes through its stages once.
+  const auto found = std::find(names.rbegin(), names.rend(), name);
+  if (found != names.rend()) return static_cast<std::int32_t>(names.rend() - found - 1);
+  names.push_back(name);
+  return static_cast<std::int32_t>(names.size() - 1);
+}
+
+void RunReader::take(const std::string& line) {
+  std::optional<Json> json = parse_json<Json>(line);
+  if (!json || !json->is_object()) throw JsonMistake("this is no event: not a JSON object");
+  const Input event(*json);
+  const std::string& name = event.at("event").text();
+  if (name == "start") {
+    if (const std::int64_t schema = event.at("schema").integer(); schema != event_schema_version)
+      throw JsonMistake(fmt::format("these events have version {} of their schema, and this trainer reads {}", schema,
+                                    event_schema_version));
+    const Input device = event.at("device");
+    record_.device_kind = device.at("kind").text();
+    record_.device_name = device.at("name").text();
+    record_.capacity = device.at("capacity").integer();
+    record_.trainer_version = text_or(event, "version", "");
+    record_.parameters = event.at("parameters").integer();
+    record_.total_steps = event.at("total_steps").integer();
+    record_.steps_per_epoch = event.at("steps_per_epoch").integer();
+    record_.batch_size = event.at("batch_size").integer();
+    record_.config = event.at("config").is_null() ? Json::object() : event.at("config").object();
+    record_.name = text_or(Input(record_.config), "name", "");
+    record_.end.reset();
+    record_.out_of_memory.reset();
+    record_.diverged.reset();
+    ++record_.num_starts;
+    record_.start = *std::move(json);
+  } else if (name == "step") {
+    RecordedStep step{.step = event.at("step").integer(1),
+                      .epoch = event.at("epoch").integer(),
+                      .stage = stage_of(event.at("stage").text()),
+                      .loss = number_or(event, "loss", not_finite),
+                      .learning_rate = event.at("lr").number(),
+                      .samples = event.at("samples").integer(),
+                      .samples_per_second = number_or(event, "samples_per_second", 0),
+                      .seconds = event.at("step_seconds").number(0),
+                      .data_seconds = number_or(event, "data_seconds", 0),
+                      .tokens_per_second = number_or(event, "tokens_per_second", 0),
+                      .mfu = number_or(event, "mfu", 0),
+                      .loss_scale = number_or(event, "loss_scale", 0),
+                      .memory = memory_in(event)};
+    if (const std::optional<Input> skipped = event.find("skipped")) step.skipped = skipped->boolean();
+    if (!record_.steps.empty() && step.step <= record_.steps.back().step)
+      throw JsonMistake(fmt::format("step {} stands behind step {}", step.step, record_.steps.back().step));
+    record_.steps.push_back(step);
+  } else if (name == "eval") {
+    RecordedEvaluation evaluation{.step = event.at("step").integer(),
+                                  .epoch = event.at("epoch").integer(),
+                                  .stage = stage_of(event.at("stage").text()),
+                                  .loss = number_or(event, "loss", not_finite),
+                                  .metrics = {},
+                                  .samples = event.at("samples").integer(),
+                                  .seconds = number_or(event, "seconds", 0),
+                                  .memory = memory_in(event)};
+    if (const std::optional<Input> best = event.find("best")) evaluation.best = best->boolean();
+    for (const char* const metric : metric_names)
+      if (const std::optional<Input> value = event.find(metric); value && !value->is_null())
+        evaluation.metrics.emplace_back(metric, value->number());
+    record_.evaluations.push_back(std::move(evaluation));
+  } else if (name == "stage") {
+    stage_of(event.at("stage").text());
+    record_.stages.push_back(*std::move(json));
+  } else if (name == "checkpoint") {
+    record_.checkpoints.push_back(event.at("step").integer());
+  } else if (name == "warning") {
+    record_.warnings.push_back({event.at("step").integer(), event.at("message").text()});
+  } else if (name == "adapt") {
+    record_.adaptations.push_back(*std::move(json));
+  } else if (name == "oom") {
+    record_.out_of_memory = *std::move(json);
+  } else if (name == "diverged") {
+    record_.diverged = *std::move(json);
+  } else if (name == "end") {
+    record_.end = *std::move(json);
+  }
+}
+
+RunRecord read_run(const std::string& path) {
+  RunReader reader(path);
+  reader.read();
+  if (reader.record().num_starts == 0)
+    throw DataError(fmt::format("no run has begun in {}: it has no 'start' event", reader.record().path));
+  return reader.record();
+}
+
+std::string events_path_of(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    throw DataError(fmt::format("'{}' is not there: name the folder of a run, or its {}", path, events_file));
+  if (!fs::is_directory(path, ignored)) return path;
+  const std::string events = (fs::path(path) / events_file).string();
+  if (!fs::exists(events, ignored))
+    throw DataError(fmt::format("'{}' holds no run: there is no {} in it", path, events_file));
+  return events;
+}
+
+bool names_run(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) || path.ends_with(".jsonl");
+}
+
+}  // namespace trainer
