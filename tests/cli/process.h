@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/described_events/described_events.h"
+
 namespace trainer {
 
 /// A folder of its own for one test, removed with it.
@@ -32,6 +34,7 @@ class ScratchFolder {
     path_ = name;
   }
   ~ScratchFolder() {
+    check_events();
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -42,6 +45,20 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
 
  private:
+  /// What runs have told in it: Note [Described events] in tests/described_events/described_events.h.
+  void check_events() const {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("events.") || !name.ends_with("jsonl") || !entry.is_regular_file(ignored)) continue;
+      std::ostringstream all;
+      all << std::ifstream(entry.path()).rdbuf();
+      const std::string problem = undescribed_lines(all.str());
+      CAPTURE(entry.path().string(), problem);
+      CHECK(problem.empty());
+    }
+  }
+
   std::string path_;
 };
 
@@ -128,6 +145,9 @@ inline ProcessResult run_trainer(const std::vector<std::string>& arguments, cons
   wait4(child, &status, 0, &usage);
   result.peak_resident = std::int64_t{usage.ru_maxrss} * 1024;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  const std::string problem = undescribed_lines(result.out);
+  CAPTURE(problem);
+  CHECK(problem.empty());
   return result;
 }
 

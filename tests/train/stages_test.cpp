@@ -48,7 +48,7 @@ std::string saved(const std::string& output, int step) {
 }
 
 /// Keeps what a step says while its stage's name is there.
-struct StageSink : EventSink {
+struct StageSink : DescribedSink {
   std::vector<StageEvent> stages;
   std::vector<std::pair<std::string, double>> losses;
   std::vector<std::int64_t> numbers, epochs;
@@ -60,6 +60,7 @@ struct StageSink : EventSink {
   std::int64_t interrupt_after = -1;
 
   void take(const Event& event) override {
+    DescribedSink::take(event);
     if (const auto* stage = std::get_if<StageEvent>(&event)) stages.push_back(*stage);
     if (const auto* failure = std::get_if<OutOfMemoryEvent>(&event)) failures.push_back(*failure);
     if (const auto* end = std::get_if<EndEvent>(&event)) ends.push_back(*end);

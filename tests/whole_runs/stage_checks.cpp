@@ -67,7 +67,7 @@ stages:
 )";
 
 /// Takes what a run of stages says of memory.
-struct MemorySink : EventSink {
+struct MemorySink : DescribedSink {
   std::vector<StageEvent> stages;
   std::vector<std::string> stage_of_step;
   std::vector<StepMemory> steps;
@@ -76,6 +76,7 @@ struct MemorySink : EventSink {
   std::vector<EndEvent> ends;
 
   void take(const Event& event) override {
+    DescribedSink::take(event);
     if (const auto* stage = std::get_if<StageEvent>(&event)) {
       stages.push_back(*stage);
       retries.push_back(0);

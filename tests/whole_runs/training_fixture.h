@@ -17,6 +17,7 @@
 #include "engine/cpu/cpu_device.h"
 #include "engine/program/run_schedule.h"
 #include "engine/train/training_run.h"
+#include "tests/described_events/described_events.h"
 
 namespace trainer {
 
@@ -55,7 +56,7 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
 }
 
 /// Keeps every event; asks for an interruption after one step where told to.
-struct RecordingSink : EventSink {
+struct RecordingSink : DescribedSink {
   std::vector<StartEvent> starts;
   std::vector<StepEvent> steps;
   std::vector<EvalEvent> evaluations;
@@ -69,6 +70,7 @@ struct RecordingSink : EventSink {
   std::int64_t interrupt_after = -1;
 
   void take(const Event& event) override {
+    DescribedSink::take(event);
     std::visit([this](const auto& told) { record(told); }, event);
   }
 
