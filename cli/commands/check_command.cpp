@@ -21,6 +21,7 @@
 #include "engine/plan/search/fitting_cut.h"
 #include "engine/program/handed_parameters.h"
 #include "engine/program/run_checks.h"
+#include "engine/report/memory/memory_json.h"
 #include "engine/report/run/weights_report.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/report/text/style.h"
@@ -207,6 +208,7 @@ std::string check_json(const CheckFindings& findings) {
   const RunSchedule& schedule = findings.compiled.schedule;
   nlohmann::ordered_json json = {
       {"event", "check"},
+      {"schema", event_schema_version},
       {"valid", true},
       {"layers", num_model_layers(findings.compiled.program)},
       {"parameters", num_parameters(findings.compiled.program)},
@@ -253,7 +255,8 @@ std::string mistakes_json(const Error& error) {
                           {"used_at", uses_json(one.location)}});
   }
   if (mistakes.empty()) mistakes.push_back({{"message", error.what()}});
-  nlohmann::ordered_json json = {{"event", "check"}, {"valid", false}, {"mistakes", mistakes}};
+  nlohmann::ordered_json json = {
+      {"event", "check"}, {"schema", event_schema_version}, {"valid", false}, {"mistakes", mistakes}};
   if (const auto* mismatch = dynamic_cast<const WeightsMismatch*>(&error); mismatch != nullptr)
     json["weights"] = weights_json(mismatch->match());
   return json_text(json);

@@ -18,6 +18,7 @@
 #include "engine/cpu/cpu_device.h"
 #include "engine/device/device.h"
 #include "engine/ranks/mpi_library.h"
+#include "engine/report/memory/memory_json.h"
 #include "engine/report/text/style.h"
 
 namespace trainer {
@@ -145,7 +146,7 @@ ExitCode examine(bool json) {
   const std::unique_ptr<Device> device = make_cpu_device(0);
   const cuda::CudaFacts cuda = cuda_facts();
   if (json) {
-    nlohmann::ordered_json report = {{"event", "doctor"}};
+    nlohmann::ordered_json report = {{"event", "doctor"}, {"schema", event_schema_version}};
     for (const Fact& fact : build_facts()) report[fact.name] = fact.value;
     for (const Fact& fact : library_facts()) report["libraries"][fact.name] = fact.value;
     report["devices"] = nlohmann::ordered_json::array();

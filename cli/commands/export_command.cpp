@@ -21,6 +21,7 @@
 #include "engine/config/text/json_output.h"
 #include "engine/graph/generation_graph.h"
 #include "engine/graph/graph.h"
+#include "engine/report/memory/memory_json.h"
 #include "engine/report/text/shell_words.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/exported_model.h"
@@ -161,6 +162,7 @@ ExitCode export_model(const ExportArguments& arguments) {
   for (const DType type : written.types) types.emplace_back(name_of(type));
   if (arguments.json) {
     write_exactly(stdout, json_text({{"event", "export"},
+                                     {"schema", event_schema_version},
                                      {"weights", model.match.path},
                                      {"output", output},
                                      {"names", arguments.names.empty() ? nlohmann::ordered_json(nullptr)

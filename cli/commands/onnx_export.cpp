@@ -12,6 +12,7 @@
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/json_output.h"
 #include "engine/graph/graph.h"
+#include "engine/report/memory/memory_json.h"
 #include "engine/train/files/checkpoint.h"
 #include "engine/train/files/initial_weights.h"
 #include "engine/train/files/intact_weights.h"
@@ -67,6 +68,7 @@ ExitCode export_onnx(const OnnxExportArguments& arguments) {
   const OnnxFile written = write_onnx(onnx, experiment.name, TRAINER_VERSION, match, files, arguments.output);
   if (arguments.json) {
     write_exactly(stdout, json_text({{"event", "export"},
+                                     {"schema", event_schema_version},
                                      {"weights", match.path},
                                      {"output", arguments.output},
                                      {"format", "onnx"},

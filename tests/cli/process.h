@@ -50,7 +50,7 @@ class ScratchFolder {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored)) {
       const std::string name = entry.path().filename().string();
-      if (!name.starts_with("events.") || !name.ends_with("jsonl") || !entry.is_regular_file(ignored)) continue;
+      if (!name.ends_with(".jsonl") || !entry.is_regular_file(ignored)) continue;
       std::ostringstream all;
       all << std::ifstream(entry.path()).rdbuf();
       const std::string problem = undescribed_lines(all.str());

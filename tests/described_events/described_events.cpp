@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -25,15 +26,20 @@ class EventSchema {
 
   std::string problem_of(const SchemaJson& event) const {
     if (!event.is_object() || !event.contains("event") || !event["event"].is_string()) return "it has no name";
-    const std::string name = "event_" + event["event"].get<std::string>();
-    if (!schema_["$defs"].contains(name)) return fmt::format("no event is called {}", event["event"].dump());
-    const SchemaJson reference = {{"$ref", "#/$defs/" + name}};
-    const auto is_listed = std::find(schema_["oneOf"].begin(), schema_["oneOf"].end(), reference);
-    if (is_listed == schema_["oneOf"].end()) return name + " is not in the list of events";
-    return problem(event, schema_["$defs"][name], event["event"].get<std::string>());
+    std::string first;
+    for (const SchemaJson& reference : schema_["oneOf"]) {
+      const SchemaJson& described = schema_["$defs"].at(referred(reference.at("$ref")));
+      if (described["properties"]["event"]["const"] != event["event"]) continue;
+      const std::string found = problem(event, described, event["event"].get<std::string>());
+      if (found.empty()) return "";
+      if (first.empty()) first = found;
+    }
+    return first.empty() ? fmt::format("no event is called {}", event["event"].dump()) : first;
   }
 
  private:
+  static std::string referred(const std::string& reference) { return reference.substr(std::string("#/$defs/").size()); }
+
   static bool is_of_type(const SchemaJson& value, const std::string& type) {
     if (type == "object") return value.is_object();
     if (type == "array") return value.is_array();
@@ -41,7 +47,8 @@ class EventSchema {
     if (type == "boolean") return value.is_boolean();
     if (type == "null") return value.is_null();
     if (type == "number") return value.is_number();
-    if (type == "integer") return value.is_number_integer();
+    if (type == "integer")
+      return value.is_number_integer() || (value.is_number_float() && std::floor(value.get<double>()) == value);
     throw InternalError("the schema of events has a type that tests do not know: " + type);
   }
 
@@ -53,10 +60,7 @@ class EventSchema {
   std::string problem_of_keyword(const SchemaJson& value, const SchemaJson& schema, const std::string& keyword,
                                  const SchemaJson& says, const std::string& place) const {
     if (keyword == "description") return "";
-    if (keyword == "$ref") {
-      const auto name = says.get<std::string>().substr(std::string("#/$defs/").size());
-      return problem(value, schema_["$defs"].at(name), place);
-    }
+    if (keyword == "$ref") return problem(value, schema_["$defs"].at(referred(says)), place);
     if (keyword == "type") return is_of_any(value, says) ? "" : fmt::format("{} is {}", place, value.dump());
     if (keyword == "const") return value == says ? "" : fmt::format("{} is {}", place, value.dump());
     if (keyword == "enum")

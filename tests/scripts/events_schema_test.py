@@ -1,5 +1,6 @@
 """Everything that trainer prints for programs is as configs/events.schema.json says, and all that it says is printed."""
 
+import functools
 import json
 import os
 import pathlib
@@ -21,18 +22,33 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
 SCHEMA = json.loads((REPOSITORY / "configs/events.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-EVENTS = {name.removeprefix("event_") for name in SCHEMA["$defs"] if name.startswith("event_")}
+EVENTS = [choice["$ref"].removeprefix("#/$defs/") for choice in SCHEMA["oneOf"]]
 
 # What no run on a CPU can show.
 UNSEEN = {
     ("oom", "other_processes", "[]"), ("oom", "other_processes", "[]", "pid"),
     ("oom", "other_processes", "[]", "name"), ("oom", "other_processes", "[]", "bytes"),
+    *(("doctor", "devices", "[]", name) for name in
+      ("index", "compute_capability", "sm_clock", "memory_clock", "used_counts", "notes", "problem", "cudnn_properties",
+       "outside_allocator", "processes")),
+    *(("doctor", "devices", "[]", "processes", "[]", name) for name in ("pid", "name", "bytes")),
+    ("summary", "frozen", "[]", "shares"),  # of a frozen network that shares layers: as of those that are trained
     ("step", "mfu"),  # where the device's peak is known: of a GPU, or of a CPU that `trainer bench` has measured
 }
 
 
-def of_event(event):
-    return jsonschema.Draft202012Validator({**SCHEMA["$defs"]["event_" + event["event"]], "$defs": SCHEMA["$defs"]})
+@functools.lru_cache(maxsize=None)
+def validator_of(definition):
+    return jsonschema.Draft202012Validator({**SCHEMA["$defs"][definition], "$defs": SCHEMA["$defs"]})
+
+
+def definitions_of(event):
+    """Those of events of its name: commands tell several under one."""
+    return [name for name in EVENTS if SCHEMA["$defs"][name]["properties"]["event"]["const"] == event["event"]]
+
+
+def definition_of(event):
+    return next((name for name in definitions_of(event) if validator_of(name).is_valid(event)), None)
 
 
 def resolved(schema):
@@ -84,9 +100,9 @@ class EventsSchema(unittest.TestCase):
         events = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertTrue(events)
         for event in events:
-            problems = [f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
-                        for error in of_event(event).iter_errors(event)]
-            self.assertEqual(problems, [], f"{words}: {json.dumps(event)[:2000]}")
+            problems = [f"{name}: {'.'.join(map(str, error.absolute_path))}: {error.message}"
+                        for name in definitions_of(event) for error in validator_of(name).iter_errors(event)]
+            self.assertIsNotNone(definition_of(event), f"{words}: {problems}: {json.dumps(event)[:2000]}")
             VALIDATOR.validate(event)
         return events
 
@@ -121,6 +137,9 @@ class EventsSchema(unittest.TestCase):
             "seed: 5\ndata: {type: csv, train: table.csv, target: [price, size], target_type: numeric, split: 0.5,\n"
             "       standardize_target: true, missing: [mean, category]}\n"
             "model: {layers: [linear: {out: 2}]}\nloss: mse\n", encoding="utf-8")
+        (self.folder / "refused.yaml").write_text(
+            "data: {type: digits}\nmodel: {blocks: {b: {layers: [{linear: {outt: 1}}]}}, layers: [b]}\nsede: 1\n",
+            encoding="utf-8")
         (self.folder / "masks.yaml").write_text(
             "data: {type: synthetic, shape: [8, 8, 1], target_shape: [8, 8], classes: 3, samples: 64}\n"
             "model: {layers: [conv2d: {out: 3, kernel: 1}]}\n", encoding="utf-8")
@@ -179,6 +198,38 @@ class EventsSchema(unittest.TestCase):
             (f"fit {quick} --capacity 4MiB --max model.layers.0.conv2d.stride=1..3", 0),
             (f"fit {quick} --capacity 1GiB --max model.layers.0.conv2d.kernel", 0),
             (f"fit {quick} --capacity 1KiB --max train.batch_size=1..4", 4),
+            (f"check {quick}", 0),
+            (f"check {quick} weights.file=runs/done weights.new=[11]", 0),
+            (f"check {features} loss.1.network.weights.file={features.parent}/frozen.safetensors", 0),
+            ("check tests/runs/stages.yaml", 0),
+            ("check refused.yaml", 2),
+            (f"check {quick} weights.file=runs/numbers", 6),
+            (f"summary {quick}", 0),
+            (f"summary {features}", 0),
+            ("summary configs/stages.yaml", 0),
+            ("summary configs/stages.yaml --stage head", 0),
+            ("summary text.yaml", 0),
+            (f"data {quick} --no-sheet --npz one.npz --samples 3", 0),
+            (f"data {quick} --sheet one.png --samples 3", 0),
+            ("data table.yaml --no-sheet", 0),
+            ("data text.yaml", 0),
+            ("data masks.yaml --no-sheet", 0),
+            (f"bench {quick} --steps 2", 0),
+            (f"bench {quick} train.amp=bf16 --steps 2", 0),
+            (f"bench {quick} --data --seconds 0.1", 0),
+            ("bench", 0),
+            ("export runs/done -o done.safetensors", 0),
+            ("export runs/text --names hub -o text.safetensors", 0),
+            ("export runs/done --onnx done.onnx", 0),
+            ("tokenizer train text.txt --vocab 300 -o tokenizer.json", 0),
+            ("tokenizer encode tokenizer.json text.txt", 0),
+            ("tokenizer encode tokenizer.json text.txt -o text.bin", 0),
+            ("doctor", 0),
+            ("plan --gpu list", 0),
+            (f"sweep {quick} optimizer.lr=0.001,1e30 train.steps=3 output=runs/sweep", 5),
+            (f"sweep {quick} optimizer.lr=0.001,1e30 train.steps=3 output=runs/sweep", 5),
+            ("sweep text.yaml train.batch_size=1,2 train.steps=2 output=runs/sweep-text", 0),
+            (f"sweep {quick} train.batch_size=16,4096 --plan-only --capacity 8MiB", 0),
         ]:
             events += self.events_of(words, exit_code)
         subprocess.run([TRAINER, "data", quick, "--samples", "6", "--npz", "digits.npz", "--no-sheet"], cwd=self.folder,
@@ -202,13 +253,13 @@ class EventsSchema(unittest.TestCase):
             events += self.events_of(words, exit_code)
         # A disk on which the checkpoint has no room.
         events += self.events_of(f"run {quick} train.steps=2 output=runs/failed", 6, largest_file=64 << 10)
-        self.assertEqual({event["event"] for event in events} | {"checkpoint", "warning"}, EVENTS)
+        self.assertEqual(sorted({definition_of(event) for event in events} | {"event_checkpoint", "event_warning"}), sorted(EVENTS))
         seen = set()
         for event in events:
-            seen |= set(shown(event, (event["event"],)))
+            seen |= set(shown(event, (definition_of(event).removeprefix("event_"),)))
         described_fields = set()
-        for name in {event["event"] for event in events}:
-            described_fields |= set(described(SCHEMA["$defs"]["event_" + name], (name,)))
+        for name in {definition_of(event) for event in events}:
+            described_fields |= set(described(SCHEMA["$defs"][name], (name.removeprefix("event_"),)))
         missing = sorted(".".join(path) for path in described_fields - seen - UNSEEN)
         self.assertEqual(missing, [])
 

@@ -39,6 +39,7 @@ std::string bench_json(const BenchFindings& f) {
                  {"call_seconds", ceilings.call_seconds}};
   if (ceilings.half_flops_per_second > 0) bounds["half_flops_per_second"] = ceilings.half_flops_per_second;
   const Json json = {{"event", "bench"},
+                     {"schema", event_schema_version},
                      {"device", {{"kind", f.device_kind}, {"name", f.device_name}}},
                      {"batch_size", f.batch_size},
                      {"micro_batches", f.num_micro_batches},
@@ -59,6 +60,7 @@ std::string bench_json(const BenchFindings& f) {
 std::string calibration_json(const Calibration& calibration, const std::string& device_kind,
                              const std::string& device_name, const std::string& path, double seconds) {
   const Json json = {{"event", "bench"},
+                     {"schema", event_schema_version},
                      {"device", {{"kind", device_kind}, {"name", device_name}}},
                      {"rates", path},
                      {"calls", calibration.quality.num_calls},

@@ -83,6 +83,7 @@ std::string data_bench_json(const DataBench& bench) {
   };
   const DataTiming& timing = bench.timing;
   return json_text(Json{{"event", "bench"},
+                        {"schema", event_schema_version},
                         {"name", bench.experiment_name},
                         {"processor", bench.processor},
                         {"data",

@@ -1,4 +1,5 @@
 #include "engine/report/data/data_report.h"
+#include "engine/report/memory/memory_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -189,6 +190,7 @@ std::string data_json(const DataReport& report) {
   const InputDescription& input = data.inputs.front();
   const auto dims = [](const Shape& shape) { return std::vector<std::int64_t>(shape.begin(), shape.end()); };
   nlohmann::ordered_json json = {{"event", "data"},
+                                 {"schema", event_schema_version},
                                  {"train_samples", data.num_train},
                                  {"validation_samples", data.num_validation},
                                  {"shape", dims(input.type.shape)},

@@ -1,4 +1,5 @@
 #include "engine/report/data/tokenizer_report.h"
+#include "engine/report/memory/memory_json.h"
 
 #include <fmt/format.h>
 
@@ -41,6 +42,7 @@ std::string tokenizer_training_report(const TokenizerTrainingReport& report, con
 
 std::string tokenizer_training_json(const TokenizerTrainingReport& report) {
   return json_text({{"event", "tokenizer"},
+                    {"schema", event_schema_version},
                     {"vocabulary", report.vocabulary_size},
                     {"special", report.num_special},
                     {"merges", report.num_merges},
@@ -71,6 +73,7 @@ std::string encoding_report(const EncodingReport& report, const Style& style) {
 
 std::string encoding_json(const EncodingReport& report) {
   nlohmann::ordered_json json = {{"event", "encoding"},
+                                 {"schema", event_schema_version},
                                  {"tokenizer", report.tokenizer},
                                  {"file", report.file},
                                  {"vocabulary", report.vocabulary_size},

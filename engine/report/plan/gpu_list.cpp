@@ -1,4 +1,5 @@
 #include "engine/report/plan/gpu_list.h"
+#include "engine/report/memory/memory_json.h"
 
 #include <fmt/format.h>
 
@@ -52,7 +53,7 @@ std::string gpu_profile_json(const std::vector<GpuProfile>& profiles) {
                     {"links", {{"nvlink", profile.nvlink}, {"pcie", profile.pcie}, {"network", profile.network}}},
                     {"tflops", {{"fp32", profile.fp32}, {"tf32", profile.tf32}, {"fp16", profile.fp16}}}});
   }
-  return json_text({{"event", "gpus"}, {"gpus", gpus}});
+  return json_text({{"event", "gpus"}, {"schema", event_schema_version}, {"gpus", gpus}});
 }
 
 }  // namespace trainer

@@ -1,4 +1,5 @@
 #include "engine/report/run/summary_table.h"
+#include "engine/report/memory/memory_json.h"
 
 #include <fmt/format.h>
 
@@ -176,7 +177,7 @@ std::string summary_json(const Program& program, const Experiment& experiment) {
     json["activation_bytes"] = layer.activation_bytes;
   };
   const std::vector<Training> training = training_of(program);
-  nlohmann::ordered_json json = {{"event", "summary"}};
+  nlohmann::ordered_json json = {{"event", "summary"}, {"schema", event_schema_version}};
   if (!experiment.stage.empty()) json["stage"] = experiment.stage;
   if (!experiment.stages.empty()) {
     json["without_stages"] = nlohmann::ordered_json::array();

@@ -184,6 +184,7 @@ bool is_of_tokens(const SweepHeader& header) {
 
 std::string sweep_header_json(const SweepHeader& header) {
   return json_text({{"event", "sweep"},
+                    {"schema", event_schema_version},
                     {"version", header.version},
                     {"plan_only", header.plan_only},
                     {"gpu", header.gpu},
