@@ -239,7 +239,7 @@ std::string events_path_of(const std::string& path) {
   if (!fs::exists(path, ignored))
     throw DataError(fmt::format("'{}' is not there: name the folder of a run, or its {}", path, events_file));
   if (!fs::is_directory(path, ignored)) return path;
-  const std::string events = (fs::path(path) / events_file).string();
+  std::string events = (fs::path(path) / events_file).string();
   if (!fs::exists(events, ignored))
     throw DataError(fmt::format("'{}' holds no run: there is no {} in it", path, events_file));
   return events;
