@@ -103,6 +103,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_eval_command(app, action);
   add_generate_command(app, action);
   add_export_command(app, action);
+  add_export_trace_command(app, action);
   add_predict_command(app, action);
   add_tokenizer_command(app, action);
   add_doctor_command(app, action);

@@ -29,6 +29,7 @@ void add_init_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_export_command(CLI::App& app, Action& action);
+void add_export_trace_command(CLI::App& app, Action& action);
 void add_predict_command(CLI::App& app, Action& action);
 void add_tokenizer_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);

@@ -17,8 +17,10 @@ TracedPlan trace_plan(PlanFindings findings, PlannedProgram planned, std::int64_
   const CompiledExperiment& compiled = planned.compiled;
   TracedPlan traced;
   traced.rank = rank;
-  traced.trace =
-      trace_peak(compiled.program, compiled.schedule, findings.shown(), allocator_options(compiled.experiment));
+  const CachingAllocatorOptions options = allocator_options(compiled.experiment);
+  traced.trace = trace_peak(compiled.program, compiled.schedule, findings.shown(), options);
+  if (!findings.plan.fits && !compiled.program.placement)
+    traced.failure = trace_failure(compiled.program, compiled.schedule, findings.plan, options);
   for (const OpCall& call : compiled.program.calls)
     traced.call_seconds.push_back(computing_seconds(compiled.program, call, planned.rates));
   traced.findings = std::move(findings);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/findings/find_plan.h"
@@ -13,7 +14,10 @@ struct TracedPlan {
   PlanFindings findings;  ///< what it says of one rank is of `rank`
   std::int64_t rank = 0;
   Program program;
-  MemoryTrace trace;                 ///< of findings.shown(): without a bound where it does not fit
+  MemoryTrace trace;  ///< of findings.shown(): without a bound where it does not fit
+  /// Where it does not fit: the step in which memory runs out, up to there. Nothing of the planned allocator, whose
+  /// segment is refused before any step.
+  std::optional<MemoryTrace> failure;
   std::vector<double> call_seconds;  ///< by call of the program, predicted; without what waits for other ranks
 };
 

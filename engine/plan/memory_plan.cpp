@@ -243,9 +243,13 @@ class Simulation {
       body();
     } catch (FailedLayout& failed) {
       touched_.clear();
+      const std::size_t num_reached = traces() ? trace_->actions.size() : 0;
       live_.release_transient();
       std::optional<RefusedPlaces> refused;
-      if (!may_place || !place_layouts(live_, *allocator_, places_, refused)) fail(failed);
+      if (!may_place || !place_layouts(live_, *allocator_, places_, refused)) {
+        if (traces()) trace_->actions.resize(num_reached);
+        fail(failed);
+      }
       by_category_ = by_category_before;
       if (is_watched_) plan_.peak = peak_before;
       if (traces()) undo_layout(num_actions);
@@ -458,6 +462,18 @@ MemoryTrace trace_peak(const Program& program, const RunSchedule& schedule, cons
   MemoryTrace trace;
   simulation.trace(trace);
   simulation.watch({.allocated = plan.peak.allocated, .step = plan.peak.step, .evaluation = plan.peak.evaluation});
+  simulation.run();
+  return trace;
+}
+
+MemoryTrace trace_failure(const Program& program, const RunSchedule& schedule, const MemoryPlan& plan,
+                          const CachingAllocatorOptions& options) {
+  require_internal(plan.failure && !program.placement, "a failed plan of blocks has a step that failed");
+  TransientPlaces places(program);
+  Simulation simulation(program, &schedule, plan.capacity, options, places);
+  MemoryTrace trace;
+  simulation.trace(trace);
+  simulation.watch({.allocated = 0, .step = plan.failure->step, .evaluation = plan.failure_in_evaluation});
   simulation.run();
   return trace;
 }

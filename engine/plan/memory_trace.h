@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// A step of a plan, or the evaluation behind one, action by action.
+/// A step of a plan, or the evaluation behind one, action by action; of one in which memory runs out, up to there.
 struct MemoryTrace {
   std::int64_t step = 0;  ///< 0: loading
   bool evaluation = false;
@@ -22,5 +22,11 @@ struct MemoryTrace {
 /// the allocated bytes of plan.find(), and its highest are the peak's.
 MemoryTrace trace_peak(const Program& program, const RunSchedule& schedule, const MemoryPlan& plan,
                        const CachingAllocatorOptions& options = {});
+
+/// The step in which memory runs out under the capacity of `plan`, which make_memory_plan made of the same and which
+/// does not fit: replayed, it ends where plan.failure was told. Not of a program whose buffers have places: its one
+/// segment is refused before any step.
+MemoryTrace trace_failure(const Program& program, const RunSchedule& schedule, const MemoryPlan& plan,
+                          const CachingAllocatorOptions& options = {});
 
 }  // namespace trainer
