@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_arguments.h"
@@ -28,6 +29,7 @@
 #include "engine/report/trace/run_events.h"
 #include "engine/report/trace/trace_file.h"
 #include "engine/report/trace/traced_step.h"
+#include "engine/train/files/run_directory.h"
 
 namespace trainer {
 namespace {
@@ -194,12 +196,14 @@ nlohmann::ordered_json trace_json(const ExportTraceArguments& arguments, const T
 }
 
 ExitCode export_trace(const ExportTraceArguments& arguments) {
-  for (const std::string& output : {arguments.pytorch, arguments.perfetto}) {
+  const auto refuse_inputs = [&](const std::vector<std::string>& inputs) {
+    for (const std::string& output : {arguments.pytorch, arguments.perfetto}) refuse_own_input(output, inputs);
+  };
+  for (const std::string& output : {arguments.pytorch, arguments.perfetto})
     refuse_existing(output, arguments.overwrite);
-    refuse_own_input(output, {arguments.experiment.config_path});
-  }
+  refuse_inputs({arguments.experiment.config_path});
   const TracedInput input = trace_input(arguments);
-  if (input.run) refuse_own_input(arguments.perfetto, {input.run->path});
+  if (input.run) refuse_inputs({input.run->path, fmt::format("{}/{}", input.run->folder, config_file)});
   const std::int64_t pytorch_bytes = arguments.pytorch.empty() ? 0 : write_pytorch(arguments, input);
   const std::int64_t perfetto_bytes = arguments.perfetto.empty() ? 0 : write_perfetto(arguments, input);
   if (!input.problem.empty())
@@ -238,32 +242,30 @@ ExitCode export_trace(const ExportTraceArguments& arguments) {
 void add_export_trace_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<ExportTraceArguments>();
   CLI::App* command = app.add_subcommand("export-trace", "Write a plan or run for PyTorch's and Perfetto's viewers");
-  command
-      ->add_option("INPUT", arguments->experiment.config_path,
-                   "The experiment, a YAML file, or the folder of a run, which is planned again")
+  command->add_option("INPUT", arguments->experiment.config_path, "The experiment, a YAML file, or the folder of a run")
       ->required()
       ->type_name("");
   command->add_option("key=value", arguments->experiment.overrides, "Replaces a value of the configuration")
       ->type_name("...");
   arguments->experiment.add_stage_to(*command);
   CLI::Option* pytorch =
-      command->add_option("--pytorch", arguments->pytorch, "A memory snapshot, for pytorch.org/memory_viz");
-  pytorch->type_name("FILE.pickle");
+      command->add_option("--pytorch", arguments->pytorch, "A memory snapshot for pytorch.org/memory_viz");
+  pytorch->type_name("FILE");
   CLI::Option* perfetto =
-      command->add_option("--perfetto", arguments->perfetto, "A trace, for ui.perfetto.dev and chrome://tracing");
-  perfetto->type_name("FILE.json[.gz]");
+      command->add_option("--perfetto", arguments->perfetto, "A trace for ui.perfetto.dev; .gz is compressed");
+  perfetto->type_name("FILE");
   command->add_option("--gpu", arguments->gpu, "Plan for a GPU that need not be here: rtx4090")->type_name("PROFILE");
   command->add_option("--capacity", arguments->capacity, "Memory to fit into: 2GiB")->type_name("SIZE");
   command->add_option("--rank", arguments->rank, "Of several ranks the one to trace; 0 if not given")
       ->type_name("K")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--buffers", arguments->most_buffers, "Of the lives of buffers the N largest; all if not given")
+  command->add_option("--buffers", arguments->most_buffers, "Only the lives of the N largest buffers")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
-  command->footer("Shown is the step that holds the peak, with predicted times; of a run also what it\nmeasured.\n\n" +
+  command->footer("Shown is the step that holds the peak; of a run also what it measured.\n\n" +
                   examples({"export-trace configs/quickstart.yaml --pytorch plan.pickle",
                             "export-trace runs/quickstart --perfetto run.json.gz"}));
   command->callback([arguments, pytorch, perfetto, &action] {

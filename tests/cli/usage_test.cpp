@@ -15,8 +15,9 @@ TEST_CASE("without arguments the short help is shown") {
   const ProcessResult result = run_trainer({});
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
-  for (const char* command : {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init",
-                              "generate", "lr-find", "eval", "export", "predict", "tokenizer", "doctor"})
+  for (const char* command :
+       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate", "lr-find",
+        "eval", "export", "export-trace", "predict", "tokenizer", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -36,6 +37,7 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"init"},
                                                           {"generate"},
                                                           {"export"},
+                                                          {"export-trace"},
                                                           {"predict"},
                                                           {"tokenizer"},
                                                           {"doctor"},

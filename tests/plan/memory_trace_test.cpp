@@ -161,4 +161,39 @@ TEST_CASE("A traced step whose layout was undone holds what was placed anew") {
   check_trace(experiment, data, capacity);
 }
 
+TEST_CASE("A traced step in which memory runs out ends with what is held then") {
+  const bool is_expandable = GENERATE(false, true);
+  CAPTURE(is_expandable);
+  const Experiment experiment = parse_experiment(
+      "data: {type: synthetic, shape: [16, 16, 3], classes: 10, samples: 64}\n"
+      "model: {layers: [{conv2d: {out: 96, kernel: 3, padding: 1}}, relu, {conv2d: {out: 33, kernel: 3, padding: 1}}, "
+      "relu, flatten, {linear: {out: 10}}]}\noptimizer: {type: adam, lr: 0.001}\n"
+      "train: {batch_size: 64}\nmemory: {expandable_segments: " +
+          std::string(is_expandable ? "true" : "false") + "}\n",
+      "test.yaml");
+  const DataDescription data = described_data({16, 16, 3}, 10, 64, 64);
+  const Program program = compile(experiment, data, DescribedDevice(300'000));
+  const RunSchedule schedule(experiment, data);
+  const CachingAllocatorOptions options = allocator_options(experiment);
+  const MemoryPlan whole = make_memory_plan(program, schedule, unlimited_capacity, options);
+  int num_traced = 0;
+  for (std::int64_t capacity = whole.peak_allocated; capacity > 0; capacity -= whole.peak_allocated / 7) {
+    CAPTURE(capacity);
+    const MemoryPlan plan = make_memory_plan(program, schedule, capacity, options);
+    if (plan.fits) continue;
+    const MemoryTrace trace = trace_failure(program, schedule, plan, options);
+    CHECK(trace.step == plan.failure->step);
+    CHECK(trace.evaluation == plan.failure_in_evaluation);
+    Replay replay;
+    for (const MemoryAction& action : trace.before) replay.take(action);
+    for (const MemoryAction& action : trace.actions) replay.take(action);
+    const MemoryStatistics& statistics = plan.failure->failure.statistics;
+    CHECK(replay.blocks.sum() == statistics.allocated_bytes.all.current);
+    CHECK(replay.segments.sum() == statistics.reserved_bytes.all.current);
+    CHECK(replay.peak_reserved <= capacity);
+    ++num_traced;
+  }
+  CHECK(num_traced >= 5);
+}
+
 }  // namespace trainer

@@ -11,8 +11,8 @@ namespace trainer {
 
 /// What is asked beside a run that is planned again; what is empty is as the run had it.
 struct RunPlanOptions {
-  std::vector<std::string> overrides{};  ///< of its configuration
-  std::string stage, gpu, capacity;      ///< as the options of `plan` are called
+  std::vector<std::string> overrides{};    ///< of its configuration
+  std::string stage{}, gpu{}, capacity{};  ///< as the options of `plan` are called
 };
 
 /// What plans a run again: its resolved configuration (config.yaml, or where that is gone the one its events tell) on

@@ -16,6 +16,11 @@
 namespace trainer {
 namespace {
 
+std::string phase_text(Phase phase, const MemoryTrace& trace) {
+  if (phase == Phase::load) return traced_step_text(trace);
+  return fmt::format("{}, {}", name_of(phase), traced_step_text(trace));
+}
+
 /// Writes stacks, each frame and each stack once.
 class FrameWriter {
  public:
@@ -26,13 +31,13 @@ class FrameWriter {
   PickleWriter::Shared write_stack(BufferId buffer, std::int32_t call, Phase phase) {
     const Buffer& held = program_.buffers[buffer];
     return write(fmt::format("{} ({})", held.name, name_of(held.category)), held.layer, call,
-                 phase == Phase::load ? "held since loading" : phase_text(phase));
+                 phase == Phase::load ? "held since loading" : phase_text(phase, trace_));
   }
 
   /// Of a segment that is acquired for a call.
   PickleWriter::Shared write_segment_stack(std::int32_t call, Phase phase) {
     const LayerId layer = call < 0 ? no_layer : program_.calls[call].layer;
-    return write("segment", layer, call, phase_text(phase));
+    return write("segment", layer, call, phase_text(phase, trace_));
   }
 
   PickleWriter::Shared write_segment_before() {
@@ -40,8 +45,6 @@ class FrameWriter {
   }
 
  private:
-  std::string phase_text(Phase phase) const { return fmt::format("{}, {}", name_of(phase), traced_step_text(trace_)); }
-
   PickleWriter::Shared write(const std::string& what, LayerId layer, std::int32_t call, const std::string& phase) {
     const SourceLocation* place = layer == no_layer ? nullptr : &program_.layers[layer].location;
     const PickleWriter::Shared written = pickle_.begin_shared_list();
@@ -232,9 +235,8 @@ class SnapshotWriter {
     pickle_.key("frames");
     pickle_.begin_list();
     const OutOfMemoryContext& context = *plan_.findings.plan.failure;
-    for (const std::string& name :
-         {fmt::format("{} ({})", context.buffer, name_of(context.category)), context.op, context.layer,
-          fmt::format("{}, {}", name_of(context.phase), traced_step_text(trace_))}) {
+    for (const std::string& name : {fmt::format("{} ({})", context.buffer, name_of(context.category)), context.op,
+                                    context.layer, phase_text(context.phase, trace_)}) {
       if (name.empty()) continue;
       pickle_.begin_dict();
       text("name", name);
