@@ -1,0 +1,83 @@
+// Several plans or runs beside each other: figures with what they differ by from the first, what grew, keys that
+// differ, maps under each other, curves in one chart.
+
+const comparedFigures = [
+  ["peak allocated", (event) => event.peak_allocated], ["peak reserved", (event) => event.peak_reserved], ["peak requested", (event) => event.peak_requested],
+  ["outside the allocator", (event) => event.outside_allocator.bytes], ["capacity", (event) => event.capacity],
+];
+
+function difference(value, base) {
+  if (value === base) return element("span", {class: "quiet"}, "same");
+  const share = base > 0 ? ` (${value > base ? "+" : "−"}${formatPercent(Math.abs(value - base) / base)})` : "";
+  return element("span", {class: "change", "data-bytes": value - base}, `${formatGrowth(value - base)}${share}`);
+}
+
+function letter(index) {
+  return String.fromCharCode(65 + index);
+}
+
+function comparedKey(titles) {
+  return element("ol", {class: "compared-key"}, titles.map((title, i) => element("li", {}, element("strong", {}, letter(i)), " ", named(title, 110))));
+}
+
+function figuresTable(report) {
+  const {plans} = report, base = plans[0].event;
+  const columns = [{title: ""}, ...plans.flatMap((_, i) => (i === 0 ? [{title: "A", number: true}] : [{title: letter(i), number: true}, {title: `${letter(i)} against A`, number: true}]))];
+  const rows = comparedFigures.filter(([, value]) => plans.some((plan) => value(plan.event) > 0)).map(([name, value]) => [name, ...plans.flatMap(({event}, i) => (i === 0 ? [bytesCell(value(event))] : [bytesCell(value(event)), difference(value(event), value(base))]))]);
+  const text = (name, value) => [name, ...plans.flatMap(({event}, i) => (i === 0 ? [value(event)] : [value(event), ""]))];
+  rows.push(text("fits", (event) => (event.fits ? "yes" : "no")), text("batch", (event) => formatCount(event.batch_size)), text("device", (event) => named(event.device.name, 30)));
+  if (plans.some((plan) => plan.event.step_seconds > 0)) rows.push(text("predicted, a step", (event) => formatSeconds(event.step_seconds)), text("predicted, samples/s", (event) => formatNumber(event.samples_per_second)));
+  return plainTable("Figures of the plans", columns, rows, {id: "compared-figures"});
+}
+
+function growthTable(caption, rows, id) {
+  const total = (name) => rows.reduce((sum, row) => sum + row[name], 0);
+  const changed = rows.filter((row) => row.growth !== 0);
+  const body = changed.map((row) => [named(row.name), bytesCell(row.first), bytesCell(row.second), difference(row.second, row.first)]);
+  if (changed.length < rows.length) {
+    const same = rows.filter((row) => row.growth === 0), bytes = same.reduce((sum, row) => sum + row.first, 0);
+    body.push([`${formatCount(same.length)} without a change`, bytesCell(bytes), bytesCell(bytes), difference(0, 0)]);
+  }
+  body.push({class: "sum", cells: ["allocated at the peak", bytesCell(total("first")), bytesCell(total("second")), difference(total("second"), total("first"))]});
+  return plainTable(caption, [{title: ""}, {title: "A", number: true}, {title: "then", number: true}, {title: "growth", number: true}], body, {id});
+}
+
+function growthSections(report) {
+  return report.comparison.growth.map((growth, i) => section(`What grew from A to ${letter(i + 1)}, at the peaks`, {open: i < 3}, element("div", {class: "columns two"},
+    growthTable("By category", growth.by_category, `growth-category-${i + 1}`), growthTable("By layer", growth.by_layer, `growth-layer-${i + 1}`))));
+}
+
+function keysTable(report) {
+  const {config} = report.comparison;
+  if (report.inputs.length < 2) return null;
+  if (config.length === 0) return element("p", {}, "No key of the configurations differs.");
+  return plainTable("Keys of the configurations that differ", [{title: "key"}, ...report.inputs.map((_, i) => ({title: report.inputs.length === report.plans.length ? letter(i) : `input ${i + 1}`}))],
+    config.map((row) => [element("code", {}, named(row.key, 80)), ...row.values.map((value) => (value === null ? element("span", {class: "quiet"}, "none") : named(value, 40)))]), {id: "compared-keys"});
+}
+
+function measuredTable(report) {
+  const runs = report.inputs.filter((input) => input.run);
+  if (runs.length < 2) return null;
+  const base = runs[0].run, columns = [{title: ""}, ...runs.map((input) => ({title: named(input.label, 30), number: true}))];
+  const bytes = (name, value) => [name, ...runs.map(({run}, i) => (i === 0 ? bytesCell(value(run)) : element("span", {}, bytesCell(value(run)), " ", difference(value(run), value(base)))))];
+  const text = (name, value) => [name, ...runs.map(({run}) => value(run))];
+  return plainTable("What the runs measured", columns, [
+    bytes("peak allocated", (run) => run.peaks.allocated), bytes("peak reserved", (run) => run.peaks.reserved), bytes("most used", (run) => run.peaks.used),
+    text("steps", (run) => formatCount(run.last_step)), text("status", (run) => visible(run.status)),
+    text("samples/s", (run) => (Number.isFinite(run.end?.samples_per_second) ? formatNumber(run.end.samples_per_second) : "-")),
+    text("loss", (run) => (Number.isFinite(run.end?.loss) ? formatNumber(run.end.loss) : "-"))], {id: "compared-runs"});
+}
+
+/// What stands above the inputs of a page of several.
+function comparedSections(report, columns) {
+  const parts = [], {plans, inputs} = report;
+  if (plans.length > 1) {
+    parts.push(section("Compared", {}, comparedKey(plans.map((plan) => planTitle(report, plan))), figuresTable(report), measuredTable(report), keysTable(report)));
+    parts.push(...growthSections(report));
+  } else {
+    parts.push(section("Compared", {}, measuredTable(report), keysTable(report)));
+  }
+  const runs = inputs.filter((input) => input.run).map((input) => ({label: inputs.filter((each) => each.name === input.name).length > 1 ? input.label : inputTitle(input), run: input.run}));
+  if (runs.length > 1) parts.push(section("Curves of the runs", {}, element("div", {class: "curves"}, runCharts(runs, columns).map((chart) => chart.element))));
+  return parts;
+}
