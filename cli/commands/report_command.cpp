@@ -82,8 +82,7 @@ std::vector<ReportRequest> read_inputs(const ReportArguments& arguments) {
     request.gpu = arguments.gpu;
     request.capacity = arguments.capacity;
     if (arguments.stage.empty()) continue;
-    if (names_run(request.path))
-      throw ConfigError("--stage is for configurations: of a run all stages are shown");
+    if (names_run(request.path)) throw ConfigError("--stage is for configurations: of a run all stages are shown");
     request.stage = arguments.stage;
   }
   return requests;
@@ -113,8 +112,8 @@ ExitCode report(const ReportArguments& arguments) {
   ReportPage page(TRAINER_VERSION);
   for (ReportRequest& request : requests) {
     request.watch = &progress;
-    for (ReportedInput& input : find_reported_inputs(request, MachineDevices(),
-                                                     [&](const std::string& problem) { warnings.tell(problem); }))
+    for (ReportedInput& input :
+         find_reported_inputs(request, MachineDevices(), [&](const std::string& problem) { warnings.tell(problem); }))
       page.add(std::move(input));
   }
   const std::string html = page.html();
@@ -148,7 +147,8 @@ void add_report_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace the page");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->footer(
-      "A run is shown with the plan of its configuration beneath, an unfinished one as far\nas it is. What does not fit "
+      "A run is shown with the plan of its configuration beneath, an unfinished one as far\nas it is. What does not "
+      "fit "
       "is drawn as it would be, with what to change.\n\n" +
       examples({"report configs/quickstart.yaml -o quickstart.html", "report runs/quickstart -o run.html",
                 "report configs/quickstart.yaml configs/quickstart.yaml train.batch_size=256 -o compared.html",

@@ -1,6 +1,7 @@
 #include "engine/report/page/memory_map.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -25,8 +26,8 @@ class MapDrawing {
     const auto is_lower = [](const MemoryMap::Moment& a, const MemoryMap::Moment& b) {
       return a.allocated < b.allocated;
     };
-    map_.peak = static_cast<std::int32_t>(
-        std::max_element(map_.moments.begin(), map_.moments.end(), is_lower) - map_.moments.begin());
+    map_.peak = static_cast<std::int32_t>(std::max_element(map_.moments.begin(), map_.moments.end(), is_lower) -
+                                          map_.moments.begin());
     return std::move(map_);
   }
 
@@ -65,6 +66,7 @@ class MapDrawing {
         held_[action.address] = map_.segments.size();
         map_.segments.push_back({.num_bytes = action.num_bytes, .begin = moment});
         segment_addresses_.push_back(action.address);
+        is_mapped_.push_back(action.kind == Kind::map);
         reserved_ += action.num_bytes;
         grew_ = true;
         break;
@@ -101,17 +103,19 @@ class MapDrawing {
 
   /// Finds the ranges, and the place of each piece in them.
   void place_all() {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
-    for (std::size_t i = 0; i < segment_addresses_.size(); ++i)
-      pieces.emplace_back(segment_addresses_[i],
-                          segment_addresses_[i] + static_cast<std::uint64_t>(map_.segments[i].num_bytes));
-    std::sort(pieces.begin(), pieces.end());
-    for (const auto& [begin, end] : pieces) {
-      MemoryMap::Range* const last = map_.ranges.empty() ? nullptr : &map_.ranges.back();
-      if (last != nullptr && begin <= last->address + static_cast<std::uint64_t>(last->num_bytes))
-        last->num_bytes = std::max(last->num_bytes, static_cast<std::int64_t>(end - last->address));
-      else
-        map_.ranges.push_back({begin, static_cast<std::int64_t>(end - begin)});
+    std::vector<std::size_t> order(segment_addresses_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [this](std::size_t a, std::size_t b) { return segment_addresses_[a] < segment_addresses_[b]; });
+    std::uint64_t last_end = 0;
+    for (const std::size_t i : order) {
+      const std::uint64_t begin = segment_addresses_[i];
+      const std::uint64_t end = begin + static_cast<std::uint64_t>(map_.segments[i].num_bytes);
+      // Blocks lie across pages, and never across segments, which may touch.
+      const bool goes_on = !map_.ranges.empty() && (begin < last_end || (begin == last_end && is_mapped_[i]));
+      if (!goes_on) map_.ranges.push_back({begin, 0});
+      last_end = std::max(last_end, end);
+      map_.ranges.back().num_bytes = static_cast<std::int64_t>(last_end - map_.ranges.back().address);
     }
     for (std::size_t i = 0; i < segment_addresses_.size(); ++i) place(map_.segments[i], segment_addresses_[i]);
     for (std::size_t i = 0; i < block_addresses_.size(); ++i) place(map_.blocks[i], block_addresses_[i]);
@@ -131,6 +135,7 @@ class MapDrawing {
   MemoryMap map_;
   ByAddress live_, held_;
   std::vector<std::uint64_t> block_addresses_, segment_addresses_;
+  std::vector<bool> is_mapped_;  ///< by segment: pages
   std::int64_t allocated_ = 0, reserved_ = 0;
   Phase phase_ = Phase::load;
   bool grew_ = false;  ///< since the last moment

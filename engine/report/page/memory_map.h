@@ -41,7 +41,7 @@ struct MemoryMap {
     std::int64_t offset = 0, num_bytes = 0;
     std::int32_t begin = before_step, end = behind_step;
   };
-  /// Addresses without a gap that are held at some moment.
+  /// Addresses that are held at some moment: those of a segment, or pages without a gap between them.
   struct Range {
     std::uint64_t address = 0;
     std::int64_t num_bytes = 0;

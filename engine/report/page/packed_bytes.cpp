@@ -14,9 +14,9 @@ std::string gzip_of(std::string_view bytes) {
   constexpr int usual_memory = 8;
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
   z_stream stream{};
-  require_internal(deflateInit2(&stream, Z_BEST_SPEED + 5, Z_DEFLATED, gzip_window, usual_memory, Z_DEFAULT_STRATEGY) ==
-                       Z_OK,
-                   "zlib compresses");
+  require_internal(
+      deflateInit2(&stream, Z_BEST_SPEED + 5, Z_DEFLATED, gzip_window, usual_memory, Z_DEFAULT_STRATEGY) == Z_OK,
+      "zlib compresses");
   require_internal(bytes.size() <= std::numeric_limits<uInt>::max(), "a page's columns are below 4 GiB");
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());

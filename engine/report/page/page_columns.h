@@ -12,8 +12,8 @@ namespace trainer {
 // Note [Columns of a page]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
 // What a page tells by the thousand, such as blocks and steps, stands in it as columns: one behind the other in one
-// string of bytes, which the page holds as base64 of gzip and assets/columns.js reads. The page's JSON names a column by
-// where it begins and how many values it has:
+// string of bytes, which the page holds as base64 of gzip and assets/columns.js reads. The page's JSON names a column
+// by where it begins and how many values it has:
 //   {"integers": AT, "count": N}  the first and then what each adds to the one before it, as zigzag varints
 //                                 (protobuf's: 7 bits a byte, lowest first), of less than 2^53
 //   {"numbers": AT, "count": N}   8 bytes each: IEEE 754, little-endian

@@ -49,18 +49,17 @@ Json moments_of(const MemoryMap& map, const Program& program, PageColumns& colum
   NumberedTexts ops;
   std::vector<double> seconds;
   for (const MemoryMap::Moment& moment : map.moments) seconds.push_back(moment.seconds);
-  Json json = {{"op", column_of(columns, map.moments,
-                                [&](const MemoryMap::Moment& moment) {
-                                  const auto call = static_cast<std::size_t>(moment.call);
-                                  return moment.call < 0
-                                             ? -1
-                                             : ops.number_of(std::string(name_of(program.calls[call].op.kind)));
-                                })},
-               {"phase", column_of(columns, map.moments, [](const auto& moment) { return moment.phase; })},
-               {"layer", column_of(columns, map.moments, [](const auto& moment) { return moment.layer; })},
-               {"allocated", column_of(columns, map.moments, [](const auto& moment) { return moment.allocated; })},
-               {"reserved", column_of(columns, map.moments, [](const auto& moment) { return moment.reserved; })},
-               {"seconds", columns.numbers(seconds)}};
+  Json json = {
+      {"op", column_of(columns, map.moments,
+                       [&](const MemoryMap::Moment& moment) {
+                         const auto call = static_cast<std::size_t>(moment.call);
+                         return moment.call < 0 ? -1 : ops.number_of(std::string(name_of(program.calls[call].op.kind)));
+                       })},
+      {"phase", column_of(columns, map.moments, [](const auto& moment) { return moment.phase; })},
+      {"layer", column_of(columns, map.moments, [](const auto& moment) { return moment.layer; })},
+      {"allocated", column_of(columns, map.moments, [](const auto& moment) { return moment.allocated; })},
+      {"reserved", column_of(columns, map.moments, [](const auto& moment) { return moment.reserved; })},
+      {"seconds", columns.numbers(seconds)}};
   json["ops"] = ops.texts();
   return json;
 }
@@ -77,17 +76,16 @@ Json blocks_of(const MemoryMap& map, const Program& program, PageColumns& column
   }
   std::vector<std::string> names;
   for (const Buffer* const buffer : buffers) names.push_back(buffer->name);
-  Json of_buffers = {
-      {"name", columns.texts(names)},
-      {"layer", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->layer; })},
-      {"category", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->category; })},
-      {"requested", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->num_bytes; })},
-      {"type", column_of(columns, buffers,
-                         [&](const Buffer* buffer) { return types.number_of(buffer->type.to_string()); })}};
+  Json of_buffers = {{"name", columns.texts(names)},
+                     {"layer", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->layer; })},
+                     {"category", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->category; })},
+                     {"requested", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->num_bytes; })},
+                     {"type", column_of(columns, buffers, [&](const Buffer* buffer) {
+                        return types.number_of(buffer->type.to_string());
+                      })}};
   of_buffers["types"] = columns.texts(types.texts());
   const auto column = [&](auto value) { return column_of(columns, map.blocks, value); };
-  Json of_blocks = {{"buffer",
-                     column([&](const MemoryMap::Block& block) {
+  Json of_blocks = {{"buffer", column([&](const MemoryMap::Block& block) {
                        return number_of_buffer[static_cast<std::size_t>(block.buffer)];
                      })},
                     {"phase", column([](const auto& block) { return block.phase; })},
@@ -145,13 +143,14 @@ Json categories_of_stack() {
 Json page_plan(TracedPlan traced, bool is_of_run, PageColumns& columns) {
   PlanFindings& findings = traced.findings;
   const Style page_style{.color = false, .width = 100};
+  const Style unbroken{.color = false, .width = 100'000};  // the page breaks lines
   Json json = {{"stage", findings.stage},
                {"rank", traced.rank},
                {"layout", findings.has_ranks() ? layout_text(findings.parallel) : ""},
                {"report", plan_report(findings, page_style, /*full=*/true)},
                {"peak_text", peak_explanation(findings.shown().peak)},
                {"missing", missing_memory_text(findings.diagnosis)},
-               {"diagnosis", findings.is_advised() ? diagnosis_text(findings.diagnosis, page_style) : ""},
+               {"diagnosis", findings.is_advised() ? diagnosis_text(findings.diagnosis, unbroken) : ""},
                {"rates", rates_sentence(findings.rates, findings.rates_source)},
                {"commands", is_of_run ? Json::array() : commands_of(findings)},
                {"map", map_of(traced, columns)},

@@ -54,7 +54,7 @@ Json curves_of(const std::vector<RecordedStep>& steps, const std::vector<StepCur
 }
 
 double planned_value(const RunRecord& run, std::span<const TracedPlan> plans, const RecordedStep& step,
-                     std::int64_t StepMemory::* value) {
+                     std::int64_t StepMemory::*value) {
   // A stage counts its own steps.
   std::int64_t own_step = step.step;
   std::size_t plan = 0;
@@ -71,10 +71,10 @@ double planned_value(const RunRecord& run, std::span<const TracedPlan> plans, co
 }
 
 Json memory_curves(const RunRecord& run, std::span<const TracedPlan> plans, PageColumns& columns) {
-  const auto planned = [&run, plans](std::int64_t StepMemory::* value) {
+  const auto planned = [&run, plans](std::int64_t StepMemory::*value) {
     return [&run, plans, value](const RecordedStep& step) { return planned_value(run, plans, step, value); };
   };
-  const auto bytes = [](std::int64_t RecordedMemory::* value) {
+  const auto bytes = [](std::int64_t RecordedMemory::*value) {
     return [value](const RecordedStep& step) { return static_cast<double>(step.memory.*value); };
   };
   return curves_of(run.steps,
@@ -195,11 +195,10 @@ Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColum
   curves["loss"] = curves_of(run.steps, {{"loss", [](const auto& step) { return step.loss; }}}, columns);
   curves["learning_rate"] =
       curves_of(run.steps, {{"learning rate", [](const auto& step) { return step.learning_rate; }}}, columns);
-  curves["speed"] =
-      curves_of(run.steps,
-                {{"samples/s", [](const auto& step) { return step.samples_per_second; }},
-                 {"tokens/s", [](const auto& step) { return step.tokens_per_second; }, true}},
-                columns);
+  curves["speed"] = curves_of(run.steps,
+                              {{"samples/s", [](const auto& step) { return step.samples_per_second; }},
+                               {"tokens/s", [](const auto& step) { return step.tokens_per_second; }, true}},
+                              columns);
   curves["time"] = curves_of(run.steps,
                              {{"step", [](const auto& step) { return step.seconds; }},
                               {"waiting for data", [](const auto& step) { return step.data_seconds; }}},

@@ -19,9 +19,9 @@ namespace trainer {
 namespace {
 
 /// Each needs those before it.
-constexpr std::array script_order = {"texts",    "elements", "columns",  "palette",    "memory_data",  "map_view",
-                                     "raster",   "stack",    "memory_map", "map_controls", "live_table", "tables",
-                                     "curves",   "sections", "compared", "page"};
+constexpr std::array script_order = {"texts",  "elements", "columns",    "palette",      "memory_data", "map_view",
+                                     "raster", "stack",    "memory_map", "map_controls", "live_table",  "tables",
+                                     "curves", "sections", "compared",   "page"};
 
 /// Without the line that names a file with its sources, which browsers would look for.
 std::string without_source_map(std::string_view text) {
@@ -97,8 +97,7 @@ Json ReportPage::comparison() const {
 }
 
 std::string ReportPage::html() const {
-  const Json data = {
-      {"version", version_}, {"inputs", inputs_}, {"plans", plans_}, {"comparison", comparison()}};
+  const Json data = {{"version", version_}, {"inputs", inputs_}, {"plans", plans_}, {"comparison", comparison()}};
   std::string style(text_of(page_style_files(), "page"));
   std::string library;
   if (has_curves_) {

@@ -76,7 +76,16 @@ void plan_again(ReportedInput& input, const ReportRequest& request, const Device
     else if (run.capacity > 0)
       plan.capacities = {std::to_string(run.capacity)};
     plan.experiment = std::move(experiment);
+    const bool has_own_capacity = request.capacity.empty();
     input.plans = find_traced_plans(std::move(plan), input.rank, devices, on_rates_problem);
+    // What this machine has free now is nothing to a run that was.
+    for (TracedPlan& traced : input.plans) {
+      if (!has_own_capacity) continue;
+      PlanFindings& findings = traced.findings;
+      findings.capacity_given.clear();
+      findings.capacity_origin = "as the run had it";
+      std::erase_if(findings.notes, [](const std::string& note) { return note.ends_with("less than --capacity."); });
+    }
   } catch (const ConfigError& error) {
     input.no_plan = error.what();
   } catch (const DataError& error) {

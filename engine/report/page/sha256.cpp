@@ -35,8 +35,8 @@ void take_block(HashState& state, const char* block) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
     const std::uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-    const std::uint32_t first =
-        s[7] + (std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25)) + choice + round_constants[i] + words[i];
+    const std::uint32_t first = s[7] + (std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25)) + choice +
+                                round_constants[i] + words[i];
     const std::uint32_t second = (std::rotr(s[0], 2) ^ std::rotr(s[0], 13) ^ std::rotr(s[0], 22)) + majority;
     s = {first + second, s[0], s[1], s[2], s[3] + first, s[4], s[5], s[6]};
   }

@@ -8,7 +8,7 @@ const comparedFigures = [
 
 function difference(value, base) {
   if (value === base) return element("span", {class: "quiet"}, "same");
-  const share = base > 0 ? ` (${value > base ? "+" : "−"}${formatPercent(Math.abs(value - base) / base)})` : "";
+  const share = base === 0 ? "" : value >= 10 * base ? ` (${formatCount(value / base)} x)` : ` (${value > base ? "+" : "-"}${formatPercent(Math.abs(value - base) / base)})`;
   return element("span", {class: "change", "data-bytes": value - base}, `${formatGrowth(value - base)}${share}`);
 }
 
@@ -30,21 +30,23 @@ function figuresTable(report) {
   return plainTable("Figures of the plans", columns, rows, {id: "compared-figures"});
 }
 
-function growthTable(caption, rows, id) {
+function growthTable(caption, rows, id, then) {
   const total = (name) => rows.reduce((sum, row) => sum + row[name], 0);
-  const changed = rows.filter((row) => row.growth !== 0);
-  const body = changed.map((row) => [named(row.name), bytesCell(row.first), bytesCell(row.second), difference(row.second, row.first)]);
-  if (changed.length < rows.length) {
-    const same = rows.filter((row) => row.growth === 0), bytes = same.reduce((sum, row) => sum + row.first, 0);
-    body.push([`${formatCount(same.length)} without a change`, bytesCell(bytes), bytesCell(bytes), difference(0, 0)]);
-  }
+  const line = (name, first, second) => [name, bytesCell(first), bytesCell(second), difference(second, first)];
+  // Growth stands first, and shrinkage last.
+  const changed = rows.filter((row) => row.growth !== 0).sort((a, b) => Math.abs(b.growth) - Math.abs(a.growth));
+  const told = new Set(changed.slice(0, mostLayerRows));
+  const body = rows.filter((row) => told.has(row)).map((row) => line(named(row.name), row.first, row.second));
+  const rest = (text, others) => others.length > 0 && body.push(line(`${formatCount(others.length)} ${text}`, others.reduce((sum, row) => sum + row.first, 0), others.reduce((sum, row) => sum + row.second, 0)));
+  rest("that changed less", changed.slice(mostLayerRows));
+  rest("without a change", rows.filter((row) => row.growth === 0));
   body.push({class: "sum", cells: ["allocated at the peak", bytesCell(total("first")), bytesCell(total("second")), difference(total("second"), total("first"))]});
-  return plainTable(caption, [{title: ""}, {title: "A", number: true}, {title: "then", number: true}, {title: "growth", number: true}], body, {id});
+  return plainTable(caption, [{title: ""}, {title: "A", number: true}, {title: then, number: true}, {title: "growth", number: true}], body, {id});
 }
 
 function growthSections(report) {
   return report.comparison.growth.map((growth, i) => section(`What grew from A to ${letter(i + 1)}, at the peaks`, {open: i < 3}, element("div", {class: "columns two"},
-    growthTable("By category", growth.by_category, `growth-category-${i + 1}`), growthTable("By layer", growth.by_layer, `growth-layer-${i + 1}`))));
+    growthTable("By category", growth.by_category, `growth-category-${i + 1}`, letter(i + 1)), growthTable("By layer", growth.by_layer, `growth-layer-${i + 1}`, letter(i + 1)))));
 }
 
 function keysTable(report) {

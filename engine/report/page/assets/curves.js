@@ -113,7 +113,7 @@ class CurveChart {
       gridLineColor: palette.grid,
       highlightCircleSize: 3,
       includeZero: chart.unit === "bytes" && !this.isLog,
-      axes: {x: {axisLabelFormatter: (value) => formatCount(value), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36}},
+      axes: {x: {axisLabelFormatter: (value) => formatCount(value), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36, labelsKMG2: chart.unit === "bytes"}},
       xRangePad: 4,
       yRangePad: 6,
       highlightCallback: (_, step, points) => this.tell(step, points),

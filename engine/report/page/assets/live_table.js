@@ -14,7 +14,7 @@ function shareTable(caption, rows, total, mostRows) {
   const body = shown.map((row) => line(named(row.name, 34), row.bytes, row.css));
   if (rest.length > 0) body.push(line(`${formatCount(rest.length)} more`, rest.reduce((sum, row) => sum + row.bytes, 0), "transparent"));
   body.push(element("tr", {class: "sum"}, element("th", {scope: "row"}, "allocated"), element("td", {class: "number", "data-bytes": total, title: `${formatCount(total)} bytes`}, formatBytes(total)), element("td"), element("td")));
-  return element("table", {class: "shares"}, element("caption", {}, caption), element("thead", {class: "sr-only"}, element("tr", {}, ["", "bytes", "share", ""].map((title) => element("th", {scope: "col"}, title)))), element("tbody", {}, body));
+  return element("table", {class: "shares"}, element("caption", {}, caption), element("colgroup", {}, [0, 1, 2, 3].map(() => element("col"))), element("thead", {class: "sr-only"}, element("tr", {}, ["", "bytes", "share", ""].map((title) => element("th", {scope: "col"}, title)))), element("tbody", {}, body));
 }
 
 class LiveTable {

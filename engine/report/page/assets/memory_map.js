@@ -232,7 +232,7 @@ class MemoryMapPanel {
       context.lineTo(plot.left + (i + ratio) / ratio, y);
     }
     context.stroke();
-    this.writeInPlot(context, plot, "reserved", plot.left + plot.width - 4, toY(data.reserved[shown[shown.length - 1]]) - 7, "right");
+    this.writeInPlot(context, plot, "reserved", plot.left + plot.width - 4, toY(data.reserved[shown[shown.length - 1]]) + 9, "right");
     if (showsCapacity) {
       context.strokeStyle = palette.alarm;
       context.setLineDash([6, 4]);

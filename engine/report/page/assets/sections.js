@@ -1,7 +1,5 @@
 // The parts of the page that tell of one input.
 
-const wholeStep = "Loading, the step or the evaluation that holds the peak";
-
 function deviceText(device) {
   return device.kind === "cpu" || device.kind === "cuda" ? `${device.name} (${device.kind})` : device.name;
 }
@@ -94,9 +92,12 @@ function fixesTable(fixes, commands) {
   const numbers = {same_bits: "same result", same_rounding: "same result but for rounding", other: "changes the result"};
   const rows = fixes.map((fix, i) => [
     element("code", {}, visible(fix.set.join(" "))), visible(fix.what), bytesCell(fix.peak_reserved), fix.fits ? "fits" : "does not fit",
-    numbers[fix.numbers] ?? "", `${formatNumber(fix.relative_step_time)} x`, commands[i] ? element("code", {class: "command"}, visible(commands[i])) : ""]);
+    numbers[fix.numbers] ?? "", `${fix.relative_step_time.toFixed(2)} x`, commands[i] ? element("code", {class: "command"}, visible(commands[i])) : ""]);
   return plainTable("Changes, each planned again; the best first", [{title: "change"}, {title: "what it does"}, {title: "reserves", number: true}, {title: ""}, {title: "numbers"}, {title: "time a sample", number: true}, {title: "to plan it"}], rows, {id: "fixes"});
 }
+
+/// Of a table of layers.
+const mostLayerRows = 300;
 
 const useTexts = [
   ["standing", "there all the time: parameters, optimizer state"], ["gradients", "gradients of parameters, for the update"],
@@ -114,7 +115,9 @@ function peakSection(plan) {
   const categoryRows = categories.map(([name, bytes]) => [name, bytesCell(bytes), formatPercent(bytes / peak.bytes), bytesCell(event.category_peaks[name])]);
   categoryRows.push({class: "sum", cells: ["allocated", bytesCell(peak.bytes), "", ""]});
   const layers = [...event.by_layer].sort((a, b) => b.bytes - a.bytes);
-  const layerRows = layers.map((layer) => [named(layer.layer), ...names.map((name) => (layer.by_category[name] > 0 ? formatBytes(layer.by_category[name]) : "")), bytesCell(layer.bytes), formatPercent(layer.bytes / peak.bytes)]);
+  const layerRows = layers.slice(0, mostLayerRows).map((layer) => [named(layer.layer), ...names.map((name) => (layer.by_category[name] > 0 ? formatBytes(layer.by_category[name]) : "")), bytesCell(layer.bytes), formatPercent(layer.bytes / peak.bytes)]);
+  const rest = layers.slice(mostLayerRows), restBytes = rest.reduce((sum, layer) => sum + layer.bytes, 0);
+  if (rest.length > 0) layerRows.push([`${formatCount(rest.length)} more`, ...names.map((name) => formatBytes(rest.reduce((sum, layer) => sum + layer.by_category[name], 0))), bytesCell(restBytes), formatPercent(restBytes / peak.bytes)]);
   layerRows.push({class: "sum", cells: ["allocated", ...names.map((name) => formatBytes(event.by_category[name])), bytesCell(peak.bytes), ""]});
   return section("Why the peak is what it is", {}, element("p", {}, visible(plan.peak_text)),
     element("div", {class: "columns two"},
@@ -215,10 +218,10 @@ function configSection(input) {
 function inputHead(report, input) {
   const {run} = input, plans = input.plans.map((at) => report.plans[at]);
   const fits = plans.every((plan) => plan.event.fits);
-  const badges = run ? [badge("run", "plain"), badge(statusTexts[run.status] ?? visible(run.status), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "plain" : "bad")] :
-    [badge("plan", "plain"), badge(fits ? "fits" : "does not fit", fits ? "good" : "bad")];
+  const badges = run ? [badge("run", "neutral"), badge(statusTexts[run.status] ?? visible(run.status), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "neutral" : "bad")] :
+    [badge("plan", "neutral"), badge(fits ? "fits" : "does not fit", fits ? "good" : "bad")];
   return element("div", {class: "input-head"},
-    element("h2", {class: "input-title"}, named(inputTitle(input), 90), " ", badges),
+    element("h2", {class: "input-title"}, report.inputs.length > 1 ? [named(inputTitle(input), 90), " "] : null, badges),
     element("p", {class: "quiet"}, named(input.label, 160)),
     run ? runFacts(run) : planFacts(plans[0]),
     run ? null : plans.map((plan) => element("p", {class: plan.event.fits ? "good" : "problem"}, plans.length > 1 ? ["Stage ", named(plan.stage), ": "] : null, fitText(plan.event))),
