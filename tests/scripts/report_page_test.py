@@ -28,7 +28,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
 QUICKSTART = "configs/quickstart.yaml"
 HOSTILE = ("</script><script>window.wasHostile = 1</script><img src=x onerror='window.wasHostile = 2'>\"'&amp; "
-           "\u202eevil\u202c \u0007 {{script}} <!-- " + "x" * 10000)
+           "\u202eevil\u202c {{script}} <!-- " + "x" * 10000)
 
 
 def run_trainer(*words, code=0):
@@ -187,7 +187,6 @@ class Pages(unittest.TestCase):
         self.assertEqual(keys, [["train.batch_size", "64", "128"]])
         # One goes where the other goes.
         self.js("arguments[0].focus()", self.canvas())
-        self.find("body").parent  # the page has settled
         ActionChains(self.driver).send_keys("+", Keys.ARROW_RIGHT).perform()
         self.assertEqual(self.map(0)["x"], self.map(1)["x"])
         self.assertLess(self.map(1)["x"][1] - self.map(1)["x"][0], 1)
@@ -256,7 +255,7 @@ class Pages(unittest.TestCase):
     def test_everything_is_reached_by_keys(self):
         self.open("plan", QUICKSTART)
         press = lambda *keys: ActionChains(self.driver).send_keys(*keys).perform()
-        self.find("body").click()
+        self.find("h1").click()
         for _ in range(60):
             press(Keys.TAB)
             if self.js("return document.activeElement.tagName === 'CANVAS' && document.activeElement.getAttribute('aria-label').startsWith('Map')"):
@@ -392,10 +391,12 @@ class Pages(unittest.TestCase):
         self.assertIsNone(self.js("return window.wasHostile ?? null"))
         self.assertEqual(self.driver.find_elements(By.CSS_SELECTOR, "img, iframe, object, embed, link"), [])
         self.assertEqual(self.js("return document.scripts.length"), 4)
-        text = self.js("return document.body.textContent")
-        self.assertNotIn("\u202e", self.js("return document.querySelector('main').textContent"))
-        self.assertIn("⟨U+202E⟩", text)
-        self.assertIn("window.wasHostile", self.find("main").text)
+        text = self.js("return document.querySelector('#page').textContent")
+        at = text.find("\u202e")
+        self.assertEqual(at, -1, text[max(0, at - 200):at])
+        self.assertTrue("⟨U+202E⟩" in text)
+        self.assertTrue("window.wasHostile" in self.find("main").text)
+        self.assertLess(len(self.find("main").text), 200_000)
         self.assertLess(self.js("return document.documentElement.scrollWidth"), 1300)
         self.assertEqual(self.js("return [...document.querySelectorAll('*')].flatMap((each) => [...each.attributes]).filter((each) => each.name.startsWith('on')).length"), 0)
 
@@ -421,7 +422,8 @@ class Pages(unittest.TestCase):
         self.driver.get(f"file://{path}")
         self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": identifier})
         self.assertIn("lacks DecompressionStream", self.find(".problem").text)
-        self.assertTrue(all("DecompressionStream" in entry["message"] for entry in self.driver.get_log("browser")))
+        messages = [entry["message"] for entry in self.driver.get_log("browser")]
+        self.assertTrue(messages and all("cannot unpack" in message for message in messages), messages)
 
 
 class Commands(unittest.TestCase):

@@ -65,7 +65,7 @@ function measuredTable(report) {
   const text = (name, value) => [name, ...runs.map(({run}) => value(run))];
   return plainTable("What the runs measured", columns, [
     bytes("peak allocated", (run) => run.peaks.allocated), bytes("peak reserved", (run) => run.peaks.reserved), bytes("most used", (run) => run.peaks.used),
-    text("steps", (run) => formatCount(run.last_step)), text("status", (run) => visible(run.status)),
+    text("steps", (run) => formatCount(run.last_step)), text("status", (run) => named(run.status, 30)),
     text("samples/s", (run) => (Number.isFinite(run.end?.samples_per_second) ? formatNumber(run.end.samples_per_second) : "-")),
     text("loss", (run) => (Number.isFinite(run.end?.loss) ? formatNumber(run.end.loss) : "-"))], {id: "compared-runs"});
 }

@@ -149,6 +149,8 @@ Object.assign(MemoryMapPanel.prototype, {
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();
+    // Keys go by what was chosen, wherever the mouse rests.
+    this.leave();
     action();
   },
 

@@ -47,7 +47,7 @@ function runFacts(run) {
     ["loss", Number.isFinite(end.loss) ? formatNumber(end.loss) : null],
     ["accuracy", Number.isFinite(end.accuracy) ? formatPercent(end.accuracy) : null],
     ["started", run.starts > 1 ? `${formatCount(run.starts)} times (resumed)` : null],
-    ["trainer", visible(run.version)],
+    ["trainer", named(run.version, 30)],
   ]);
 }
 
@@ -91,7 +91,7 @@ function fixesTable(fixes, commands) {
   if (fixes.length === 0) return element("p", {}, "No change was found that fits: use a smaller model, or more memory.");
   const numbers = {same_bits: "same result", same_rounding: "same result but for rounding", other: "changes the result"};
   const rows = fixes.map((fix, i) => [
-    element("code", {}, visible(fix.set.join(" "))), visible(fix.what), bytesCell(fix.peak_reserved), fix.fits ? "fits" : "does not fit",
+    element("code", {}, named(fix.set.join(" "), 200)), named(fix.what, 300), bytesCell(fix.peak_reserved), fix.fits ? "fits" : "does not fit",
     numbers[fix.numbers] ?? "", `${fix.relative_step_time.toFixed(2)} x`, commands[i] ? element("code", {class: "command"}, visible(commands[i])) : ""]);
   return plainTable("Changes, each planned again; the best first", [{title: "change"}, {title: "what it does"}, {title: "reserves", number: true}, {title: ""}, {title: "numbers"}, {title: "time a sample", number: true}, {title: "to plan it"}], rows, {id: "fixes"});
 }
@@ -170,15 +170,15 @@ function runProblems(run) {
   const parts = [];
   const {oom, diverged} = run;
   if (oom) {
-    parts.push(element("p", {}, oom.step === 0 ? "While loading" : `In step ${formatCount(oom.step)}`, `, ${oom.phase}, `, named(oom.layer || noLayerName), ` asked for ${formatBytes(oom.requested)} for `, named(oom.buffer ?? ""),
+    parts.push(element("p", {}, oom.step === 0 ? "While loading" : `In step ${formatCount(oom.step)}`, ", ", named(oom.phase), ", ", named(oom.layer || noLayerName), ` asked for ${formatBytes(oom.requested)} for `, named(oom.buffer ?? ""),
       `. ${formatBytes(oom.allocated)} were allocated and ${formatBytes(oom.reserved)} reserved of a capacity of ${formatBytes(oom.capacity)}.`));
     parts.push(fixesTable(oom.fixes ?? [], []));
     const top = oom.top ?? [];
-    if (top.length > 0) parts.push(plainTable("The largest buffers then", [{title: "buffer"}, {title: "layer"}, {title: "category"}, {title: "bytes", number: true}], top.map((buffer) => [named(buffer.name), named(buffer.layer), visible(buffer.category), bytesCell(buffer.bytes)])));
+    if (top.length > 0) parts.push(plainTable("The largest buffers then", [{title: "buffer"}, {title: "layer"}, {title: "category"}, {title: "bytes", number: true}], top.map((buffer) => [named(buffer.name), named(buffer.layer), named(buffer.category), bytesCell(buffer.bytes)])));
   }
-  if (diverged) parts.push(facts(Object.entries(diverged).filter(([key, value]) => key !== "event" && value !== null).map(([key, value]) => [visible(key), shortened(typeof value === "object" ? JSON.stringify(value) : value, 300)])));
+  if (diverged) parts.push(facts(Object.entries(diverged).filter(([key, value]) => key !== "event" && value !== null).map(([key, value]) => [named(key, 40), named(typeof value === "object" ? JSON.stringify(value) : value, 300)])));
   const error = run.end?.error;
-  if (typeof error === "string" && error !== "") parts.push(element("p", {class: "problem"}, visible(error)));
+  if (typeof error === "string" && error !== "") parts.push(element("p", {class: "problem"}, named(error, 1000)));
   return parts.length === 0 ? null : section(oom ? "Out of memory" : diverged ? "Diverged" : "How it ended", {}, ...parts);
 }
 
@@ -192,13 +192,13 @@ function plannedText(run) {
 
 function runSections(input, columns) {
   const {run} = input, parts = [runProblems(run)];
-  if (run.warnings.length > 0) parts.push(section(`Warnings (${formatCount(run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), visible(warning.message)]))));
-  if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}], run.adaptations.map((each) => [formatCount(each.step ?? 0), visible(JSON.stringify(each.set ?? each))]))));
+  if (run.warnings.length > 0) parts.push(section(`Warnings (${formatCount(run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), named(warning.message, 500)]))));
+  if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}], run.adaptations.map((each) => [formatCount(each.step ?? 0), named(JSON.stringify(each.set ?? each), 300)]))));
   const charts = runCharts([{label: input.label, run}], columns);
   if (charts.length > 0) parts.push(section("Curves", {}, element("div", {class: "curves"}, charts.map((chart) => chart.element)), marksText(run)));
   else parts.push(element("p", {class: "note"}, "No step has been told yet."));
   parts.push(plannedText(run));
-  if (input.no_plan !== "") parts.push(element("p", {class: "note no-plan"}, `There is no plan under this run: ${visible(input.no_plan)}`));
+  if (input.no_plan !== "") parts.push(element("p", {class: "note no-plan"}, "There is no plan under this run: ", named(input.no_plan, 1000)));
   return parts;
 }
 
@@ -218,7 +218,7 @@ function configSection(input) {
 function inputHead(report, input) {
   const {run} = input, plans = input.plans.map((at) => report.plans[at]);
   const fits = plans.every((plan) => plan.event.fits);
-  const badges = run ? [badge("run", "neutral"), badge(statusTexts[run.status] ?? visible(run.status), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "neutral" : "bad")] :
+  const badges = run ? [badge("run", "neutral"), badge(statusTexts[run.status] ?? named(run.status, 40), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "neutral" : "bad")] :
     [badge("plan", "neutral"), badge(fits ? "fits" : "does not fit", fits ? "good" : "bad")];
   return element("div", {class: "input-head"},
     element("h2", {class: "input-title"}, report.inputs.length > 1 ? [named(inputTitle(input), 90), " "] : null, badges),
