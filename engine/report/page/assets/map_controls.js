@@ -46,6 +46,7 @@ Object.assign(MemoryMapPanel.prototype, {
   },
 
   leave() {
+    if (this.hovered === null) return;
     this.hovered = null;
     this.hoveredBlock = -1;
     this.tip.hidden = true;

@@ -21,6 +21,7 @@ class MemoryData {
     this.allocated = columns.integers(moments.allocated);
     this.reserved = columns.integers(moments.reserved);
     this.numMoments = this.allocated.length;
+    this.mostReserved = this.reserved.reduce((a, b) => Math.max(a, b), 0);
 
     this.bufferName = columns.texts(map.buffers.name);
     this.bufferLayer = this.withoutNone(columns.integers(map.buffers.layer, Int32Array));
@@ -32,8 +33,8 @@ class MemoryData {
     this.placeRanges(columns.integers(map.ranges));
     this.readBlocks(map.blocks, columns);
     this.readSegments(map.segments, columns);
+    this.countLive();
     this.times = {op: Float64Array.from({length: this.numMoments + 1}, (_, i) => i), seconds: this.cumulativeSeconds()};
-    this.blockByBuffer = null;
   }
 
   withoutNone(layers) {
@@ -134,17 +135,27 @@ class MemoryData {
     return this.end[block] < 0 ? "not in this step" : this.end[block] >= this.numMoments ? "at the end of the step" : `before ${this.momentText(this.end[block])}`;
   }
 
-  /// What is live at a moment: sums by category and by layer, and the blocks.
-  liveAt(moment) {
-    const byCategory = new Float64Array(this.categories.length), byLayer = new Float64Array(this.layers.length);
-    const blocks = [];
+  /// By moment, how many blocks are live.
+  countLive() {
+    this.numLive = new Int32Array(this.numMoments + 1);
     for (let i = 0; i < this.numBlocks; ++i) {
-      if (!this.isLive(i, moment)) continue;
-      byCategory[this.category[i]] += this.bytes[i];
-      byLayer[this.layer[i]] += this.bytes[i];
-      blocks.push(i);
+      ++this.numLive[this.first[i]];
+      --this.numLive[this.behind[i]];
     }
-    return {byCategory, byLayer, blocks};
+    for (let moment = 1; moment <= this.numMoments; ++moment) this.numLive[moment] += this.numLive[moment - 1];
+  }
+
+  /// What is live at a moment: sums by category and by layer, and the `most` largest blocks.
+  liveAt(moment, most = 0) {
+    const byCategory = new Float64Array(this.categories.length), byLayer = new Float64Array(this.layers.length);
+    const {first, behind, bytes, category, layer} = this, largest = [];
+    for (let i = this.numBlocks - 1; i >= 0; --i) {
+      if (first[i] > moment || behind[i] <= moment) continue;
+      byCategory[category[i]] += bytes[i];
+      byLayer[layer[i]] += bytes[i];
+      if (largest.length < most) largest.push(i);
+    }
+    return {byCategory, byLayer, largest};
   }
 
   /// Whether a block's buffer or layer has a text in its name, by block.

@@ -195,14 +195,18 @@ class MemoryMapPanel {
     return {context, plot, ratio};
   }
 
-  pixels(canvas, plot, ratio) {
+  /// The pixels of a canvas's plot, which `draw` fills where anything but marks upon them is to change.
+  pixels(canvas, plot, ratio, window, draw) {
     const width = Math.max(1, Math.round(plot.width * ratio)), height = Math.max(1, Math.round(plot.height * ratio));
-    if (canvas.image?.width !== width || canvas.image?.height !== height) {
-      canvas.image = new ImageData(width, height);
-      canvas.words = new Uint32Array(canvas.image.data.buffer);
-    }
-    canvas.words.fill(packedColour(this.palette.background));
-    return {image: canvas.image, words: canvas.words, width, height};
+    const {x0, x1, y0, y1} = window, last = canvas.drawn;
+    if (last?.width === width && last.height === height && last.shades === this.shades && last.times === this.times &&
+      last.palette === this.palette && last.x0 === x0 && last.x1 === x1 && last.y0 === y0 && last.y1 === y1) return last;
+    const isSame = last?.width === width && last.height === height;
+    const image = isSame ? last.image : new ImageData(width, height), words = isSame ? last.words : new Uint32Array(image.data.buffer);
+    words.fill(packedColour(this.palette.background));
+    canvas.drawn = {image, words, width, height, shades: this.shades, times: this.times, palette: this.palette, x0, x1, y0, y1};
+    canvas.drawn.result = draw(canvas.drawn);
+    return canvas.drawn;
   }
 
   drawNow() {
@@ -214,12 +218,12 @@ class MemoryMapPanel {
 
   drawStackCanvas() {
     const {data, palette} = this, {context, plot, ratio} = this.prepare(this.stackCanvas, 8);
-    const window = this.window(), pixels = this.pixels(this.stackCanvas, plot, ratio);
-    let most = data.allocated[data.peak];
-    for (const reserved of data.reserved) most = Math.max(most, reserved);
+    const window = this.window(), most = Math.max(data.allocated[data.peak], data.mostReserved);
     const showsCapacity = this.capacity > 0 && this.capacity < 1.6 * most;
     this.mostBytes = Math.max(1, (showsCapacity ? Math.max(most, this.capacity) : most) * 1.06);
-    const shown = drawStack(pixels.words, pixels.width, pixels.height, window, this.profile, this.times, this.stackOrder, this.packed, this.mostBytes);
+    const pixels = this.pixels(this.stackCanvas, plot, ratio, window, ({words, width, height}) =>
+      drawStack(words, width, height, window, this.profile, this.times, this.stackOrder, this.packed, this.mostBytes));
+    const shown = pixels.result;
     context.putImageData(pixels.image, plot.left * ratio, plot.top * ratio);
     const toY = (bytes) => plot.top + plot.height * (1 - bytes / this.mostBytes);
     this.drawByteAxis(context, plot, toY);
@@ -275,9 +279,11 @@ class MemoryMapPanel {
 
   drawMapCanvas() {
     const {data, palette} = this, {context, plot, ratio} = this.prepare(this.mapCanvas, axisHeight);
-    const window = this.window(), pixels = this.pixels(this.mapCanvas, plot, ratio);
-    drawSegments(pixels.words, pixels.width, pixels.height, window, data.segments, this.times, packedColour(palette.cached));
-    drawBlocks(pixels.words, pixels.width, pixels.height, window, data, this.left, this.right, this.shades, this.packed);
+    const window = this.window();
+    const pixels = this.pixels(this.mapCanvas, plot, ratio, window, ({words, width, height}) => {
+      drawSegments(words, width, height, window, data.segments, this.times, packedColour(palette.cached));
+      drawBlocks(words, width, height, window, data, this.left, this.right, this.shades, this.packed);
+    });
     context.putImageData(pixels.image, plot.left * ratio, plot.top * ratio);
     const scaleX = plot.width / (window.x1 - window.x0), scaleY = plot.height / (window.y1 - window.y0);
     const toX = (time) => plot.left + (time - window.x0) * scaleX;
@@ -353,10 +359,12 @@ class MemoryMapPanel {
 
   drawNames(context, plot, window, toX, toY) {
     const {data} = this;
+    const lowest = 13 / (plot.height / (window.y1 - window.y0));
     let count = 0;
     context.textAlign = "left";
-    for (let i = data.numBlocks - 1; i >= 0 && count < mostLabels; --i) {
-      if (!this.isShown(i)) continue;
+    // The largest stand last.
+    for (let i = data.numBlocks - 1; i >= 0 && data.bytes[i] >= lowest && count < mostLabels; --i) {
+      if (!this.isShown(i) || this.right[i] < window.x0 || this.left[i] > window.x1) continue;
       const left = Math.max(plot.left, toX(this.left[i])), right = Math.min(plot.left + plot.width, toX(this.right[i]));
       if (right - left < 46) continue;
       const top = Math.max(plot.top, toY(data.high[i])), bottom = Math.min(plot.top + plot.height, toY(data.low[i]));
