@@ -374,8 +374,8 @@ class Pages(unittest.TestCase):
                 event["status"] = HOSTILE
                 event["error"] = HOSTILE
                 lines.append({"event": "warning", "step": 3, "message": HOSTILE})
-                lines.append({"event": "adapt", "step": 3, "set": [HOSTILE]})
-                lines.append({"event": "diverged", "step": 3, HOSTILE: HOSTILE})
+                lines.append({"event": "adapt", "step": 3, "set": [HOSTILE], "what": HOSTILE})
+                lines.append({"event": "diverged", "step": 3, "layer": HOSTILE, "tensor": HOSTILE, HOSTILE: HOSTILE})
                 lines.append({"event": "oom", "step": 3, "phase": HOSTILE, "layer": HOSTILE, "buffer": HOSTILE, "requested": 1, "allocated": 1,
                               "reserved": 1, "capacity": 1, "top": [{"name": HOSTILE, "layer": HOSTILE, "category": HOSTILE, "bytes": 1}],
                               "fixes": [{"set": [HOSTILE], "what": HOSTILE, "peak_reserved": 1, "fits": True, "numbers": HOSTILE, "relative_step_time": 1}]})

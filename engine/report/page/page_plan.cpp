@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "engine/report/memory/diagnosis_text.h"
+#include "engine/report/page/fix_command.h"
 #include "engine/report/page/memory_map.h"
 #include "engine/report/plan/plan_json.h"
 #include "engine/report/plan/plan_peak.h"
 #include "engine/report/plan/plan_report.h"
 #include "engine/report/text/layout_text.h"
-#include "engine/report/text/shell_words.h"
 #include "engine/report/text/step_time_text.h"
-#include "engine/trainer_command.h"
 
 namespace trainer {
 namespace {
@@ -115,16 +114,15 @@ Json map_of(const TracedPlan& traced, PageColumns& columns) {
   return json;
 }
 
-/// What plans a change for the same target, and what runs it where it was planned for this machine.
+/// What plans each change for the same target.
 Json commands_of(const PlanFindings& findings) {
   Json commands = Json::array();
-  for (const Change& fix : findings.fixes) {
-    std::vector<std::string> words = {"plan", findings.config_path};
-    for (std::string& word : merged_overrides(findings.overrides, fix.set)) words.push_back(std::move(word));
-    if (!findings.gpu_given.empty()) words.insert(words.end(), {"--gpu", findings.gpu_given});
-    if (!findings.capacity_given.empty()) words.insert(words.end(), {"--capacity", findings.capacity_given});
-    commands.push_back(trainer_command(shell_words(words)));
-  }
+  for (const Change& fix : findings.fixes)
+    commands.push_back(fix_command({.path = findings.config_path,
+                                    .overrides = findings.overrides,
+                                    .set = fix.set,
+                                    .gpu = findings.gpu_given,
+                                    .capacity = findings.capacity_given}));
   return commands;
 }
 
@@ -140,7 +138,7 @@ Json categories_of_stack() {
 
 }  // namespace
 
-Json page_plan(TracedPlan traced, bool is_of_run, PageColumns& columns) {
+Json page_plan(TracedPlan traced, PageColumns& columns) {
   PlanFindings& findings = traced.findings;
   const Style page_style{.color = false, .width = 100};
   const Style unbroken{.color = false, .width = 100'000};  // the page breaks lines
@@ -152,7 +150,7 @@ Json page_plan(TracedPlan traced, bool is_of_run, PageColumns& columns) {
                {"missing", missing_memory_text(findings.diagnosis)},
                {"diagnosis", findings.is_advised() ? diagnosis_text(findings.diagnosis, unbroken) : ""},
                {"rates", rates_sentence(findings.rates, findings.rates_source)},
-               {"commands", is_of_run ? Json::array() : commands_of(findings)},
+               {"commands", commands_of(findings)},
                {"map", map_of(traced, columns)},
                {"categories", category_names},
                {"phases", phase_names},

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/report/page/recorded_ending.h"
+#include "engine/report/page/step_plans.h"
 #include "engine/report/page/thinned_curve.h"
 
 namespace trainer {
@@ -53,26 +55,12 @@ Json curves_of(const std::vector<RecordedStep>& steps, const std::vector<StepCur
   return json;
 }
 
-double planned_value(const RunRecord& run, std::span<const TracedPlan> plans, const RecordedStep& step,
-                     std::int64_t StepMemory::*value) {
-  // A stage counts its own steps.
-  std::int64_t own_step = step.step;
-  std::size_t plan = 0;
-  if (plans.size() > 1) {
-    const std::string& name = run.stage_names[static_cast<std::size_t>(step.stage)];
-    const auto is_of_stage = [&](const TracedPlan& traced) { return traced.findings.stage == name; };
-    plan = static_cast<std::size_t>(std::find_if(plans.begin(), plans.end(), is_of_stage) - plans.begin());
-    for (const Json& stage : run.stages)
-      if (stage.value("stage", "") == name) own_step = step.step - stage.value("first_step", std::int64_t{1}) + 1;
-  }
-  if (plan >= plans.size()) return no_number;
-  const StepMemory* const planned = plans[plan].findings.shown().find(own_step, false);
-  return planned == nullptr ? no_number : static_cast<double>(planned->*value);
-}
-
-Json memory_curves(const RunRecord& run, std::span<const TracedPlan> plans, PageColumns& columns) {
-  const auto planned = [&run, plans](std::int64_t StepMemory::*value) {
-    return [&run, plans, value](const RecordedStep& step) { return planned_value(run, plans, step, value); };
+Json memory_curves(const RunRecord& run, const StepPlans& plans, PageColumns& columns) {
+  const auto planned = [&plans](std::int64_t StepMemory::*value) {
+    return [&plans, value](const RecordedStep& step) {
+      const StepMemory* const memory = plans.find(step);
+      return memory == nullptr ? no_number : static_cast<double>(memory->*value);
+    };
   };
   const auto bytes = [](std::int64_t RecordedMemory::*value) {
     return [value](const RecordedStep& step) { return static_cast<double>(step.memory.*value); };
@@ -87,16 +75,15 @@ Json memory_curves(const RunRecord& run, std::span<const TracedPlan> plans, Page
                    columns);
 }
 
-/// How far what was measured is from what was planned, over all steps.
-Json planned_against_measured(const RunRecord& run, std::span<const TracedPlan> plans) {
+/// How many of the steps that were planned have the peaks that were planned.
+Json planned_against_measured(const RunRecord& run, const StepPlans& plans) {
   std::int64_t num_compared = 0, num_equal = 0;
   for (const RecordedStep& step : run.steps) {
-    const double allocated = planned_value(run, plans, step, &StepMemory::peak_allocated);
-    const double reserved = planned_value(run, plans, step, &StepMemory::peak_reserved);
-    if (std::isnan(allocated)) continue;
+    const StepMemory* const planned = plans.find(step);
+    if (planned == nullptr) continue;
     ++num_compared;
-    if (allocated == static_cast<double>(step.memory.peak_allocated) &&
-        reserved == static_cast<double>(step.memory.peak_reserved))
+    if (planned->peak_requested == step.memory.peak_requested &&
+        planned->peak_allocated == step.memory.peak_allocated && planned->peak_reserved == step.memory.peak_reserved)
       ++num_equal;
   }
   return {{"steps", num_compared}, {"equal", num_equal}};
@@ -165,8 +152,7 @@ Json warnings_of(const RunRecord& run) {
 }  // namespace
 
 Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColumns& columns) {
-  Json start = run.start;
-  start.erase("config");
+  const StepPlans step_plans(run, plans);
   Json json = {{"path", run.path},
                {"status", run.status()},
                {"device", {{"kind", run.device_kind}, {"name", run.device_name}}},
@@ -180,17 +166,13 @@ Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColum
                {"num_steps", run.steps.size()},
                {"last_step", run.steps.empty() ? 0 : run.steps.back().step},
                {"num_warnings", run.warnings.size()},
-               {"start", std::move(start)},
-               {"end", run.end ? *run.end : Json(nullptr)},
-               {"oom", run.out_of_memory ? *run.out_of_memory : Json(nullptr)},
-               {"diverged", run.diverged ? *run.diverged : Json(nullptr)},
-               {"adaptations", run.adaptations},
                {"warnings", warnings_of(run)},
                {"checkpoints", run.checkpoints},
                {"stages", stage_bands(run)},
                {"peaks", measured_peaks(run)},
-               {"planned", planned_against_measured(run, plans)},
+               {"planned", planned_against_measured(run, step_plans)},
                {"evaluations", evaluations_of(run, columns)}};
+  json.update(recorded_ending(run));
   Json& curves = json["curves"] = Json::object();
   curves["loss"] = curves_of(run.steps, {{"loss", [](const auto& step) { return step.loss; }}}, columns);
   curves["learning_rate"] =
@@ -203,7 +185,7 @@ Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColum
                              {{"step", [](const auto& step) { return step.seconds; }},
                               {"waiting for data", [](const auto& step) { return step.data_seconds; }}},
                              columns);
-  curves["memory"] = memory_curves(run, plans, columns);
+  curves["memory"] = memory_curves(run, step_plans, columns);
   curves["utilization"] = curves_of(run.steps, {{"mfu", [](const auto& step) { return step.mfu; }, true}}, columns);
   curves["loss_scale"] =
       curves_of(run.steps, {{"loss scale", [](const auto& step) { return step.loss_scale; }, true}}, columns);

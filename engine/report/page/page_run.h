@@ -13,7 +13,8 @@ namespace trainer {
 inline constexpr std::size_t most_points_of_curve = 2000;
 
 /// A run as a page shows it: what its events say of the whole, and its curves, whose columns go to `columns`. The plans
-/// of its stages, where there are some, tell what was planned for each step.
+/// of its stages, where there are some, tell what was planned for each step. Throws DataError as recorded_ending()
+/// does.
 Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColumns& columns);
 
 }  // namespace trainer

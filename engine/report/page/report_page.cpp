@@ -65,7 +65,7 @@ void ReportPage::add(ReportedInput input) {
                {"path", input.path},
                {"overrides", input.overrides},
                {"kind", input.run ? "run" : "plan"},
-               {"name", input.config.is_object() ? input.config.value("name", "") : ""},
+               {"name", input.run ? input.run->name : input.config.value("name", "")},
                {"rank", input.rank},
                {"num_ranks", input.num_ranks},
                {"config", input.config_text},
@@ -75,7 +75,7 @@ void ReportPage::add(ReportedInput input) {
   has_curves_ = has_curves_ || input.run;
   for (TracedPlan& traced : input.plans) {
     json["plans"].push_back(plans_.size());
-    plans_.push_back(page_plan(std::move(traced), input.run.has_value(), columns_));
+    plans_.push_back(page_plan(std::move(traced), columns_));
     plans_.back()["input"] = inputs_.size();
   }
   configs_.push_back(std::move(input.config));

@@ -71,15 +71,17 @@ function measuredTable(report) {
 }
 
 /// What stands above the inputs of a page of several.
-function comparedSections(report, columns) {
+function comparedSections(report, columns, panels) {
   const parts = [], {plans, inputs} = report;
   if (plans.length > 1) {
-    parts.push(section("Compared", {}, comparedKey(plans.map((plan) => planTitle(report, plan))), figuresTable(report), measuredTable(report), keysTable(report)));
+    parts.push(section(inputs.length > 1 ? "Compared" : "Stages compared", {}, comparedKey(plans.map((plan) => planTitle(report, plan))), figuresTable(report), measuredTable(report), keysTable(report)));
+    parts.push(...plans.map((plan, i) => mapSection(report, plan, columns, panels, `Memory of ${letter(i)}: map`)));
     parts.push(...growthSections(report));
   } else {
     parts.push(section("Compared", {}, measuredTable(report), keysTable(report)));
   }
-  const runs = inputs.filter((input) => input.run).map((input) => ({label: inputs.filter((each) => each.name === input.name).length > 1 ? input.label : inputTitle(input), run: input.run}));
+  // Letters where they stand for inputs.
+  const runs = inputs.map((input, i) => ({label: plans.length === inputs.length ? letter(i) : input.label, run: input.run})).filter(({run}) => run);
   if (runs.length > 1) parts.push(section("Curves of the runs", {}, element("div", {class: "curves"}, runCharts(runs, columns).map((chart) => chart.element))));
   return parts;
 }

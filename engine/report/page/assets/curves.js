@@ -4,6 +4,9 @@
 const curveHeight = 210;
 const tableRows = 400;
 
+/// Of curves of one colour.
+const patterns = [null, [7, 4], [2, 3], [10, 3, 2, 3]];
+
 /// What a curve is called that dygraphs draws.
 function curveKey(index) {
   return `c${index}`;
@@ -21,7 +24,7 @@ function smoothed(values, weight) {
   });
 }
 
-/// Curves over steps, of one run or several: {title, unit, series: [{name, steps, values, colour, dashed, points}],
+/// Curves over steps, of one run or several: {title, unit, series: [{name, steps, values, colour, pattern, points}],
 /// bands, marks, hasLog, hasSmoothing}.
 class CurveChart {
   constructor(chart) {
@@ -97,10 +100,10 @@ class CurveChart {
     const series = {};
     chart.series.forEach((each, i) => {
       const isFew = each.steps.length < 40;
-      series[curveKey(i)] = {color: colourOf(each, i), strokeWidth: each.points ? 1 : 1.6, strokePattern: each.dashed ? [6, 4] : null, drawPoints: each.points || isFew, pointSize: each.points ? 3 : 2};
+      series[curveKey(i)] = {color: colourOf(each, i), strokeWidth: each.points ? 1 : 1.6, strokePattern: patterns[(each.pattern ?? 0) % patterns.length], drawPoints: each.points || isFew, pointSize: each.points ? 3 : 2};
       series[`${curveKey(i)}f`] = {color: colourOf(each, i), strokeWidth: 0.6, drawPoints: false};
     });
-    this.legend.replaceChildren(...chart.series.map((each, i) => element("span", {class: "key"}, element("span", {class: each.dashed ? "swatch line dashed" : "swatch line", style: {"border-color": colourOf(each, i)}}), named(each.name, 60))));
+    this.legend.replaceChildren(...chart.series.map((each, i) => element("span", {class: "key"}, element("span", {class: `swatch line pattern${(each.pattern ?? 0) % patterns.length}`, style: {"border-color": colourOf(each, i)}}), named(each.name, 60))));
     const keys = chart.series.map((_, i) => curveKey(i)), faint = this.weight > 0 ? keys.map((key) => `${key}f`) : [];
     return {
       labels: ["step", ...keys, ...faint],
@@ -114,7 +117,6 @@ class CurveChart {
       highlightCircleSize: 3,
       includeZero: chart.unit === "bytes" && !this.isLog,
       axes: {x: {axisLabelFormatter: (value) => formatCount(value), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36, labelsKMG2: chart.unit === "bytes"}},
-      xRangePad: 4,
       yRangePad: 6,
       highlightCallback: (_, step, points) => this.tell(step, points),
       unhighlightCallback: () => (this.readout.textContent = ""),
@@ -123,8 +125,10 @@ class CurveChart {
   }
 
   begin() {
-    this.graph = new Dygraph(this.box, this.rows(), this.options());
-    this.whole = this.graph.xAxisRange();
+    // A step alone stands in the middle.
+    const [first, last] = [this.steps[0], this.steps.at(-1)];
+    this.whole = first === last ? [first - 1, last + 1] : [first, last];
+    this.graph = new Dygraph(this.box, this.rows(), {...this.options(), dateWindow: this.whole});
   }
 
   update() {
@@ -206,7 +210,7 @@ function runCharts(runs, columns) {
       const steps = columns.integers(curves.steps);
       for (const each of curves.series) {
         if (!isOne && options.only && !options.only.includes(each.name)) continue;
-        series.push({name: isOne ? each.name : `${label}: ${each.name}`, steps, values: columns.numbers(each.values), colour: isOne ? undefined : at, dashed: each.name.startsWith("planned") || (!isOne && each.name.startsWith("waiting"))});
+        series.push({name: isOne ? each.name : `${label}: ${each.name}`, steps, values: columns.numbers(each.values), colour: isOne ? undefined : at, pattern: isOne ? (each.name.startsWith("planned") ? 1 : 0) : curves.series.filter((other) => !options.only || options.only.includes(other.name)).indexOf(each)});
       }
     });
     if (options.evaluations) runs.forEach(({label, run}, at) => series.push(...evaluationSeries(run, columns, options.evaluations, isOne ? "" : `${label}: `, isOne ? 1 : at)));
@@ -229,7 +233,7 @@ function runCharts(runs, columns) {
 function evaluationSeries(run, columns, isWanted, prefix, colour) {
   const steps = columns.integers(run.evaluations.steps);
   return run.evaluations.series.filter((series) => isWanted(series.name)).map((series, i) => (
-    {name: `${prefix}${series.name} on validation data`, steps, values: columns.numbers(series.values), points: true, colour: colour + (prefix === "" ? i : 0)}));
+    {name: `${prefix}${series.name} on validation data`, steps, values: columns.numbers(series.values), points: true, pattern: prefix === "" ? 0 : i, colour: colour + (prefix === "" ? i : 0)}));
 }
 
 function marksOf(run) {

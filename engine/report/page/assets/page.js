@@ -26,10 +26,12 @@ function pageHeader(report, dialog) {
 
 function inputSection(report, input, columns, panels, isOne) {
   const plans = input.plans.map((at) => report.plans[at]);
+  const isAlone = report.plans.length === 1;
   const parts = [inputHead(report, input)];
-  if (input.run) parts.push(...runSections(input, columns));
-  if (plans.length === 1) parts.push(...planSections(report, plans[0], columns, panels));
-  else plans.forEach((plan, i) => parts.push(element("details", {class: "stage", open: i === 0}, element("summary", {}, element("h2", {}, "Stage ", named(plan.stage, 60), ` (peak ${formatBytes(plan.event.peak_reserved)} reserved)`)), planSections(report, plan, columns, panels))));
+  if (input.run) parts.push(...runSections(input, plans, columns));
+  if (isOne && !isAlone) parts.push(...comparedSections(report, columns, panels));
+  if (plans.length === 1) parts.push(...planSections(report, plans[0], isAlone ? mapSection(report, plans[0], columns, panels) : null));
+  else plans.forEach((plan, i) => parts.push(element("details", {class: "stage", open: i === 0}, element("summary", {}, element("h2", {}, "Stage ", named(plan.stage, 60), ` (peak ${formatBytes(plan.event.peak_reserved)} reserved)`)), planSections(report, plan, null))));
   parts.push(configSection(input));
   return element("article", {class: isOne ? "input only" : "input"}, parts);
 }
@@ -64,7 +66,7 @@ async function begin() {
     theme.begin();
     const isOne = report.inputs.length === 1, panels = [], dialog = helpDialog();
     document.title = `${shortened(report.inputs.map((input) => inputTitle(input)).join(", "), 80)} - trainer report`;
-    const compared = isOne && report.plans.length < 2 ? [] : comparedSections(report, columns);
+    const compared = isOne ? [] : comparedSections(report, columns, panels);
     place.append(pageHeader(report, dialog), element("main", {}, compared, report.inputs.map((input) => inputSection(report, input, columns, panels, isOne))),
       element("footer", {class: "quiet"}, `Made by trainer ${visible(report.version)}. Sizes are in binary units; bytes by category and layer count whole blocks and add up to what is allocated.`), dialog);
     linkPanels(panels);

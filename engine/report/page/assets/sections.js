@@ -73,9 +73,9 @@ function notesOf(plan) {
 }
 
 /// How much is missing, why, and what to change; nothing where it fits.
-function fixesSection(plan) {
+function fixesSection(report, plan) {
   const {event} = plan;
-  if (event.fits) return null;
+  if (event.fits || report.inputs[plan.input].run?.oom) return null;
   const failure = event.failure;
   const parts = [];
   if (failure) parts.push(element("p", {}, failure.at_peak ?
@@ -146,39 +146,44 @@ function processSection(plan) {
   return section("Outside the allocator", {}, element("div", {class: "columns two"}, parts));
 }
 
-/// The map of a plan with everything that is linked to it.
-function mapSection(report, plan, columns, panels) {
+/// The map of a plan with everything that is linked to it. Beside others, tables are folded, and `title` says whose it is.
+function mapSection(report, plan, columns, panels, title = "") {
   const where = plan.map.step === 0 && !plan.map.evaluation ? "loading" : `${plan.map.evaluation ? "the evaluation after step" : "step"} ${formatCount(plan.map.step)}`;
   const panel = new MemoryMapPanel(new MemoryData(plan.map, plan, columns), plan.event.capacity, where);
   panels.push(panel);
-  plan.panel = panel;
-  return section(`Memory of ${where}, which holds the peak`, {},
+  const isOne = title === "";
+  return section(isOne ? `Memory of ${where}, which holds the peak` : [title, ` of ${where}, which holds the peak`], {},
     panel.controls(), panel.legend, panel.element,
     element("p", {class: "hint quiet no-print"}, "Above: what is held over the step. Below: each block at its address while it lives, on the grey of what is held from the device; grey alone is cached and free. Drag moves, Shift and drag zooms into a box, the wheel zooms once the map was pressed. ? tells the keys."),
-    panel.detail, new LiveTable(panel).element,
-    element("details", {class: "section inner", open: true}, element("summary", {}, element("h3", {}, "All buffers of the step")), new BufferTable(panel).element));
+    panel.detail, isOne ? new LiveTable(panel).element : element("details", {class: "section inner"}, element("summary", {}, element("h3", {}, "What is live at the cursor")), new LiveTable(panel).element),
+    element("details", {class: "section inner", open: isOne}, element("summary", {}, element("h3", {}, "All buffers of the step")), new BufferTable(panel).element));
 }
 
-function planSections(report, plan, columns, panels) {
+/// `map`: its map's section, where that does not stand elsewhere.
+function planSections(report, plan, map) {
   return [
-    ...notesOf(plan), fixesSection(plan), mapSection(report, plan, columns, panels), peakSection(plan), stepsSection(plan), processSection(plan),
+    ...notesOf(plan), fixesSection(report, plan), map, peakSection(plan), stepsSection(plan), processSection(plan),
     section("The plan as trainer plan tells it", {open: false}, element("pre", {tabindex: 0}, visibleLines(plan.report)))];
 }
 
 /// How a run ended, where it did not end well.
-function runProblems(run) {
+function runProblems(run, plans) {
   const parts = [];
   const {oom, diverged} = run;
   if (oom) {
-    parts.push(element("p", {}, oom.step === 0 ? "While loading" : `In step ${formatCount(oom.step)}`, ", ", named(oom.phase), ", ", named(oom.layer || noLayerName), ` asked for ${formatBytes(oom.requested)} for `, named(oom.buffer ?? ""),
+    parts.push(element("p", {}, oom.step === 0 ? "While loading" : `In step ${formatCount(oom.step)}`, ", ", named(oom.phase), ", ", named(oom.layer || noLayerName), ` asked for ${formatBytes(oom.requested)} for `, named(oom.buffer),
       `. ${formatBytes(oom.allocated)} were allocated and ${formatBytes(oom.reserved)} reserved of a capacity of ${formatBytes(oom.capacity)}.`));
-    parts.push(fixesTable(oom.fixes ?? [], []));
-    const top = oom.top ?? [];
+    parts.push(...plans.flatMap((plan) => [...paragraphs(plan.missing), ...paragraphs(plan.diagnosis)]));
+    parts.push(fixesTable(oom.fixes, oom.fixes.map((fix) => fix.command)));
+    const {top} = oom;
     if (top.length > 0) parts.push(plainTable("The largest buffers then", [{title: "buffer"}, {title: "layer"}, {title: "category"}, {title: "bytes", number: true}], top.map((buffer) => [named(buffer.name), named(buffer.layer), named(buffer.category), bytesCell(buffer.bytes)])));
   }
-  if (diverged) parts.push(facts(Object.entries(diverged).filter(([key, value]) => key !== "event" && value !== null).map(([key, value]) => [named(key, 40), named(typeof value === "object" ? JSON.stringify(value) : value, 300)])));
-  const error = run.end?.error;
-  if (typeof error === "string" && error !== "") parts.push(element("p", {class: "problem"}, named(error, 1000)));
+  if (diverged) {
+    parts.push(element("p", {}, `The loss of step ${formatCount(diverged.step)} is not finite.`, diverged.tensor === "" ? null : [" The first value that is not finite is in ", named(diverged.tensor), " of ", named(diverged.layer || noLayerName), "."]));
+    parts.push(element("p", {}, "Try a lower optimizer.lr, or schedule.warmup_steps, or train.clip_norm=1."));
+  }
+  const error = run.end?.error ?? "";
+  if (error !== "") parts.push(element("p", {class: "problem"}, named(error, 1000)));
   return parts.length === 0 ? null : section(oom ? "Out of memory" : diverged ? "Diverged" : "How it ended", {}, ...parts);
 }
 
@@ -190,13 +195,13 @@ function plannedText(run) {
     `${formatCount(equal)} of ${formatCount(steps)} steps have the peaks that were planned here, to the byte.`);
 }
 
-function runSections(input, columns) {
-  const {run} = input, parts = [runProblems(run)];
+function runSections(input, plans, columns) {
+  const {run} = input, parts = [runProblems(run, plans)];
   if (run.warnings.length > 0) parts.push(section(`Warnings (${formatCount(run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), named(warning.message, 500)]))));
-  if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}], run.adaptations.map((each) => [formatCount(each.step ?? 0), named(JSON.stringify(each.set ?? each), 300)]))));
+  if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}, {title: "what it does"}], run.adaptations.map((each) => [formatCount(each.step), named(each.set.join(" "), 300), named(each.what, 300)]))));
   const charts = runCharts([{label: input.label, run}], columns);
   if (charts.length > 0) parts.push(section("Curves", {}, element("div", {class: "curves"}, charts.map((chart) => chart.element)), marksText(run)));
-  else parts.push(element("p", {class: "note"}, "No step has been told yet."));
+  else parts.push(element("p", {class: "note"}, "No step was finished."));
   parts.push(plannedText(run));
   if (input.no_plan !== "") parts.push(element("p", {class: "note no-plan"}, "There is no plan under this run: ", named(input.no_plan, 1000)));
   return parts;
@@ -204,10 +209,11 @@ function runSections(input, columns) {
 
 function marksText(run) {
   const texts = [];
-  if (run.checkpoints.length > 0) texts.push(`dotted: checkpoints (${counted(run.checkpoints.length, "checkpoint")})`);
-  if (run.warnings.length > 0) texts.push("red: warnings");
-  if (Object.values(run.curves).some((curves) => curves && curves.of > 2000)) texts.push("long curves are thinned to their lowest and highest points");
-  return texts.length === 0 ? null : element("p", {class: "quiet"}, `Marks and curves: ${texts.join("; ")}.`);
+  if (run.checkpoints.length > 0) texts.push(`Dotted lines are checkpoints (${formatCount(run.checkpoints.length)}).`);
+  if (run.warnings.length > 0) texts.push("Red lines are warnings.");
+  if (run.stages.length > 1) texts.push("Bands are stages.");
+  if (Object.values(run.curves).some((curves) => curves && curves.of > 2000)) texts.push("Long curves are drawn by their lowest and highest points.");
+  return texts.length === 0 ? null : element("p", {class: "quiet"}, texts.join(" "));
 }
 
 function configSection(input) {
