@@ -20,7 +20,7 @@ PASTED_AS = "'./my tools/trainer'"
 SECONDS = 5
 TOO_LARGE = ["configs/quickstart.yaml", "memory.limit=4MiB"]
 COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate",
-            "lr-find", "eval", "export", "export-trace", "predict", "tokenizer", "doctor")
+            "lr-find", "eval", "export", "export-trace", "predict", "report", "tokenizer", "doctor")
 
 
 def commands_in(text):

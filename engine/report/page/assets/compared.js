@@ -75,7 +75,10 @@ function comparedSections(report, columns, panels) {
   const parts = [], {plans, inputs} = report;
   if (plans.length > 1) {
     parts.push(section(inputs.length > 1 ? "Compared" : "Stages compared", {}, comparedKey(plans.map((plan) => planTitle(report, plan))), figuresTable(report), measuredTable(report), keysTable(report)));
-    parts.push(...plans.map((plan, i) => mapSection(report, plan, columns, panels, `Memory of ${letter(i)}: map`)));
+    parts.push(...plans.map((plan, i) => mapSection(report, plan, columns, panels, letter(i))));
+    // One scale, so that heights compare.
+    const highest = Math.max(...panels.map((panel) => panel.highestBytes()));
+    for (const panel of panels) panel.leastScale = highest;
     parts.push(...growthSections(report));
   } else {
     parts.push(section("Compared", {}, measuredTable(report), keysTable(report)));

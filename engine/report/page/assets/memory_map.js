@@ -27,6 +27,7 @@ class MemoryMapPanel {
     this.matchCount = 0;
     this.matchBytes = 0;
     this.matchBytesNow = 0;
+    this.leastScale = 0;
     this.onCursor = [];
     this.onShades = [];
     this.onSelection = [];
@@ -216,9 +217,13 @@ class MemoryMapPanel {
     this.drawMapCanvas();
   }
 
+  highestBytes() {
+    return Math.max(this.data.allocated[this.data.peak], this.data.mostReserved);
+  }
+
   drawStackCanvas() {
     const {data, palette} = this, {context, plot, ratio} = this.prepare(this.stackCanvas, 8);
-    const window = this.window(), most = Math.max(data.allocated[data.peak], data.mostReserved);
+    const window = this.window(), most = Math.max(this.highestBytes(), this.leastScale);
     const showsCapacity = this.capacity > 0 && this.capacity < 1.6 * most;
     this.mostBytes = Math.max(1, (showsCapacity ? Math.max(most, this.capacity) : most) * 1.06);
     const pixels = this.pixels(this.stackCanvas, plot, ratio, window, ({words, width, height}) =>

@@ -28,7 +28,7 @@ function inputSection(report, input, columns, panels, isOne) {
   const plans = input.plans.map((at) => report.plans[at]);
   const isAlone = report.plans.length === 1;
   const parts = [inputHead(report, input)];
-  if (input.run) parts.push(...runSections(input, plans, columns));
+  if (input.run) parts.push(...runSections(input, plans, columns, isOne));
   if (isOne && !isAlone) parts.push(...comparedSections(report, columns, panels));
   if (plans.length === 1) parts.push(...planSections(report, plans[0], isAlone ? mapSection(report, plans[0], columns, panels) : null));
   else plans.forEach((plan, i) => parts.push(element("details", {class: "stage", open: i === 0}, element("summary", {}, element("h2", {}, "Stage ", named(plan.stage, 60), ` (peak ${formatBytes(plan.event.peak_reserved)} reserved)`)), planSections(report, plan, null))));

@@ -146,15 +146,16 @@ function processSection(plan) {
   return section("Outside the allocator", {}, element("div", {class: "columns two"}, parts));
 }
 
-/// The map of a plan with everything that is linked to it. Beside others, tables are folded, and `title` says whose it is.
+/// The map of a plan with everything that is linked to it. Beside others, tables are folded, and `title` is its letter.
 function mapSection(report, plan, columns, panels, title = "") {
   const where = plan.map.step === 0 && !plan.map.evaluation ? "loading" : `${plan.map.evaluation ? "the evaluation after step" : "step"} ${formatCount(plan.map.step)}`;
   const panel = new MemoryMapPanel(new MemoryData(plan.map, plan, columns), plan.event.capacity, where);
   panels.push(panel);
   const isOne = title === "";
-  return section(isOne ? `Memory of ${where}, which holds the peak` : [title, ` of ${where}, which holds the peak`], {},
+  const explains = isOne || title === letter(0);
+  return section(`${isOne ? "M" : `${title}: m`}emory of ${where}, which holds the peak`, {},
     panel.controls(), panel.legend, panel.element,
-    element("p", {class: "hint quiet no-print"}, "Above: what is held over the step. Below: each block at its address while it lives, on the grey of what is held from the device; grey alone is cached and free. Drag moves, Shift and drag zooms into a box, the wheel zooms once the map was pressed. ? tells the keys."),
+    explains && element("p", {class: "hint quiet no-print"}, "Above: what is held over the step. Below: each block at its address while it lives, on the grey of what is held from the device; grey alone is cached and free. Drag moves, Shift and drag zooms into a box, the wheel zooms once the map was pressed. ? tells the keys."),
     panel.detail, isOne ? new LiveTable(panel).element : element("details", {class: "section inner"}, element("summary", {}, element("h3", {}, "What is live at the cursor")), new LiveTable(panel).element),
     element("details", {class: "section inner", open: isOne}, element("summary", {}, element("h3", {}, "All buffers of the step")), new BufferTable(panel).element));
 }
@@ -195,12 +196,12 @@ function plannedText(run) {
     `${formatCount(equal)} of ${formatCount(steps)} steps have the peaks that were planned here, to the byte.`);
 }
 
-function runSections(input, plans, columns) {
+function runSections(input, plans, columns, isOne) {
   const {run} = input, parts = [runProblems(run, plans)];
   if (run.warnings.length > 0) parts.push(section(`Warnings (${formatCount(run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), named(warning.message, 500)]))));
   if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}, {title: "what it does"}], run.adaptations.map((each) => [formatCount(each.step), named(each.set.join(" "), 300), named(each.what, 300)]))));
   const charts = runCharts([{label: input.label, run}], columns);
-  if (charts.length > 0) parts.push(section("Curves", {}, element("div", {class: "curves"}, charts.map((chart) => chart.element)), marksText(run)));
+  if (charts.length > 0) parts.push(section("Curves", {open: isOne}, element("div", {class: "curves"}, charts.map((chart) => chart.element)), marksText(run)));
   else parts.push(element("p", {class: "note"}, "No step was finished."));
   parts.push(plannedText(run));
   if (input.no_plan !== "") parts.push(element("p", {class: "note no-plan"}, "There is no plan under this run: ", named(input.no_plan, 1000)));
