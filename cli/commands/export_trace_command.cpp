@@ -57,7 +57,8 @@ PlanRequest request_of_trace(const ExportTraceArguments& arguments, const std::o
   if (run)
     return plan_request_of_run(
         *run,
-        {.overrides = given.overrides, .stage = given.stage, .gpu = arguments.gpu, .capacity = arguments.capacity});
+        {.overrides = given.overrides, .stage = given.stage, .gpu = arguments.gpu, .capacity = arguments.capacity},
+        MachineDevices());
   PlanRequest request;
   request.experiment = given.load();
   request.config_path = given.config_path;

@@ -170,6 +170,10 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
                        const RatesProblemSink& on_rates_problem, std::optional<PlannedProgram>* planned) {
   const DataDescription data = describe_data(request.experiment.data, request.experiment.seed);
   PlanTarget target = target_of(request, data, devices);
+  if (request.capacity_of_run) {
+    target.capacity = {*request.capacity_of_run, "as the run had it"};
+    target.capacity_given = true;
+  }
   std::vector<PlanTarget> of_other_ranks;
   const std::vector<TargetOfRanks> ranks = targets_of_ranks(request, data, devices, target, of_other_ranks);
   const Experiment cut = with_settled_cut(request.experiment, data, *target.device, least_capacity(ranks));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct PlanRequest {
   std::string config_path;                    ///< of the experiment, as findings name it
   std::vector<std::string> overrides;         ///< it was loaded with
   std::vector<std::string> gpus, capacities;  ///< as --gpu and --capacity take them
+  /// What a run had that is planned again, in place of what there is now; `capacities` is empty then.
+  std::optional<std::int64_t> capacity_of_run{};
   std::vector<GpuRanks> rank_gpus{};  ///< of all ranks, where --gpu says how many have which; `gpus` is then the first
   bool verify = false;
   PlanningWatch* watch = nullptr;

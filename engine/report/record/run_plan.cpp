@@ -1,5 +1,7 @@
 #include "engine/report/record/run_plan.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,8 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/config/stages.h"
+#include "engine/config/text/json_output.h"
+#include "engine/errors.h"
 #include "engine/findings/gpu_profiles.h"
 #include "engine/train/files/run_directory.h"
 
@@ -15,44 +19,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Its configuration, of the file where that is there.
-Experiment experiment_of_run(const RunRecord& run, const std::string& path, const std::vector<std::string>& overrides) {
-  return path == run.path ? parse_experiment(run.config.dump(), path, overrides) : load_experiment(path, overrides);
+/// JSON is YAML, too.
+Experiment experiment_of_run(const RunRecord& run, const std::vector<std::string>& overrides) {
+  return parse_experiment(json_text(run.config), run.path, overrides);
 }
 
-std::string profile_of_run(const RunRecord& run) {
-  if (run.device_kind != "cuda") return "";
+/// What the run settled when it began, as overrides.
+std::vector<std::string> settled_by_run(const RunRecord& run, const Experiment& experiment) {
+  std::vector<std::string> settled;
+  if (experiment.device.type == DeviceType::automatic) settled.push_back("device.type=" + run.device_kind);
+  if (experiment.train.batch_size.is_automatic() && experiment.stages.empty() && run.batch_size > 0)
+    settled.push_back(fmt::format("train.batch_size={}", run.batch_size));
+  return settled;
+}
+
+bool is_here(const DeviceSource& devices, const Experiment& experiment, const std::string& name) {
+  try {
+    return devices.make(experiment)->name() == name;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
+/// As --gpu takes it; empty: it is planned on this machine.
+std::string gpu_of_run(const RunRecord& run, const Experiment& experiment, const DeviceSource& devices) {
+  if (run.device_kind != "cuda" || is_here(devices, experiment, run.device_name)) return "";
   for (const GpuProfile& profile : shipped_gpu_profiles())
     if (profile.name == run.device_name) return short_name(profile);
-  return "";
+  throw DeviceError(fmt::format(
+      "its device, {}, is not here, and no file of configs/gpus/ describes it: --gpu PROFILE names one that does",
+      run.device_name));
 }
 
 }  // namespace
 
-PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& options) {
+PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& options, const DeviceSource& devices) {
   const std::string config = (fs::path(run.folder) / config_file).string();
   std::error_code ignored;
   PlanRequest request;
   request.config_path = fs::exists(config, ignored) ? config : run.path;
   request.overrides = options.overrides;
-  request.experiment = experiment_of_run(run, request.config_path, request.overrides);
-  if (request.experiment.device.type == DeviceType::automatic && !run.device_kind.empty()) {
-    request.overrides.push_back("device.type=" + run.device_kind);
-    request.experiment = experiment_of_run(run, request.config_path, request.overrides);
+  request.experiment = experiment_of_run(run, request.overrides);
+  if (const std::vector<std::string> settled = settled_by_run(run, request.experiment); !settled.empty()) {
+    request.overrides.insert(request.overrides.end(), settled.begin(), settled.end());
+    request.experiment = experiment_of_run(run, request.overrides);
   }
   if (!options.stage.empty()) {
     const std::size_t stage = find_stage(request.experiment, options.stage, "--stage");
     Experiment of_stage = *request.experiment.stages[stage].experiment;
     request.experiment = std::move(of_stage);
   }
-  const std::string gpu = options.gpu.empty() ? profile_of_run(run) : options.gpu;
+  const std::string gpu = options.gpu.empty() ? gpu_of_run(run, request.experiment, devices) : options.gpu;
   if (!gpu.empty()) request.gpus = {gpu};
   // Another GPU has a capacity of its own.
-  const bool is_its_device = options.gpu.empty();
   if (!options.capacity.empty())
     request.capacities = {options.capacity};
-  else if (is_its_device && run.capacity > 0)
-    request.capacities = {std::to_string(run.capacity)};
+  else if (options.gpu.empty() && run.capacity > 0)
+    request.capacity_of_run = run.capacity;
   return request;
 }
 

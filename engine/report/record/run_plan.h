@@ -15,10 +15,10 @@ struct RunPlanOptions {
   std::string stage{}, gpu{}, capacity{};  ///< as the options of `plan` are called
 };
 
-/// What plans a run again: its resolved configuration (config.yaml, or where that is gone the one its events tell) on
-/// its kind of device with its capacity; a GPU is described by the profile of its name, where one is shipped. Throws
-/// ConfigError and DataError where the configuration cannot be read.
-PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& options);
+/// What plans a run again: the resolved configuration that its events tell, with the batch that `auto` stood for, under
+/// its capacity, on its device where that is here, else on the GPU that the shipped profile of its name describes.
+/// Throws ConfigError where the configuration cannot be read, DeviceError where neither is there.
+PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& options, const DeviceSource& devices);
 
 /// The rank whose events these are, by its folder.
 std::int64_t rank_of_run(const RunRecord& run);
