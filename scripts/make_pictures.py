@@ -7,12 +7,18 @@ quickstart beside its run, light, and the plan of a GPT that does not fit, dark.
 Debian's chromium, chromium-driver and python3-selenium make them.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-from selenium import webdriver
+try:
+    from selenium import webdriver
+except ImportError:  # Debian's package is the system interpreter's
+    if sys.executable == "/usr/bin/python3":
+        raise
+    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
@@ -37,7 +43,7 @@ class Browser:
         self.driver.get(page.resolve().as_uri())
         self.driver.implicitly_wait(5)
         self.driver.execute_async_script(
-            "const done = arguments[0]; const look = () => window.trainerReport && window.trainerReport.ready ? "
+            "const done = arguments[0]; const look = () => window.trainerReport && window.trainerReport.isReady ? "
             "requestAnimationFrame(() => requestAnimationFrame(done)) : setTimeout(look, 50); look();")
         if height is None:
             whole = min(self.driver.execute_script("return document.documentElement.scrollHeight"), LONGEST)
@@ -52,9 +58,9 @@ def shipped():
                   for path in (ROOT / folder).glob("*.yaml"))
 
 
-def report(binary, output, *words):
+def report(binary, output, folder, *words):
     """None where the report is written, else what trainer said."""
-    done = subprocess.run([binary, "report", *map(str, words), "-o", output, "--overwrite"], cwd=ROOT, capture_output=True,
+    done = subprocess.run([binary, "report", *map(str, words), "-o", output, "--overwrite"], cwd=folder, capture_output=True,
                           text=True, check=False)
     return None if output.exists() and done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
 
@@ -71,20 +77,25 @@ def main():
     if asked.readme:
         target = ROOT / "configs/pictures"
         target.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            page = pathlib.Path(folder) / "report.html"
-            run = pathlib.Path(folder) / "run"
-            subprocess.run([binary, "run", "configs/quickstart.yaml", f"output={run}", "-q"], cwd=ROOT, check=True)
-            report(binary, page, run)
-            browser.picture(page, target / "report-run.png", "light", 1280, 860)
-            report(binary, page, "configs/memory/gpt2.yaml", "train.batch_size=8", "--gpu", "rtx3060-12gb")
-            browser.picture(page, target / "report-plan.png", "dark", 1280, 860)
+        with tempfile.TemporaryDirectory() as name:
+            # Called and named as README.md calls and names things.
+            folder = pathlib.Path(name)
+            (folder / "configs").symlink_to(ROOT / "configs")
+            (folder / "scripts").mkdir()
+            (folder / "scripts/trainer").symlink_to(binary)
+            binary = pathlib.Path("scripts/trainer")
+            subprocess.run([binary, "run", "configs/quickstart.yaml", "-q"], cwd=folder, check=True)
+            page = folder / "report.html"
+            report(binary, page, folder, "runs/quickstart")
+            browser.picture(page, target / "report-run.png", "light", 1280, 900)
+            report(binary, page, folder, "configs/memory/gpt2.yaml", "train.batch_size=8", "--gpu", "rtx3060-12gb")
+            browser.picture(page, target / "report-plan.png", "dark", 1280, 900)
         return
     asked.output.mkdir(parents=True, exist_ok=True)
     failed = 0
     for config in asked.configs or shipped():
         page = asked.output / f"{config.parent.name}-{config.stem}.html"
-        problem = report(binary, page, config)
+        problem = report(binary, page, ROOT, config.resolve().relative_to(ROOT))
         if problem is not None:
             print(f"{config}: no report: {' '.join(problem)}", file=sys.stderr)
             failed += 1
