@@ -306,7 +306,7 @@ class ExportTrace(unittest.TestCase):
         rows = collections.defaultdict(list)
         for event in trace["traceEvents"]:
             if event["ph"] in "be":
-                rows[event["id"]].append(event)
+                rows[event["pid"], event["id2"]["local"]].append(event)
         moments = collections.Counter()
         for events in rows.values():
             open_spans = []

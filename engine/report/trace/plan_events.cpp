@@ -200,7 +200,7 @@ class PlanEvents {
   }
 
   void write_lane(LayerId layer, std::size_t number, const Lane& lane, const std::vector<Life>& lives) {
-    const std::string id = fmt::format("{}.{}.{}", group_, layer, number);
+    const std::string id = fmt::format("{}.{}", layer, number);
     const std::string label = layer == no_layer ? "no layer" : program_.layer_label(layer);
     events_.begin_span(group_, id, label, offset_ + lives[lane.lives.front()].begin);
     for (const std::size_t i : lane.lives) {

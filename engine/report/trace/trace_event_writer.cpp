@@ -116,7 +116,7 @@ void TraceEventWriter::counter(int group, std::string_view name, std::int64_t ti
 void TraceEventWriter::begin_span(int group, std::string_view id, std::string_view name, std::int64_t time,
                                   const TraceArguments& arguments) {
   begin_event('b', group, name);
-  fmt::format_to(std::back_inserter(event_), ",\"tid\":0,\"cat\":\"buffer\",\"id\":{}", json_quoted(id));
+  fmt::format_to(std::back_inserter(event_), ",\"tid\":0,\"cat\":\"buffer\",\"id2\":{{\"local\":{}}}", json_quoted(id));
   add_time("ts", time);
   add_arguments(arguments);
   end_event();
@@ -124,7 +124,7 @@ void TraceEventWriter::begin_span(int group, std::string_view id, std::string_vi
 
 void TraceEventWriter::end_span(int group, std::string_view id, std::string_view name, std::int64_t time) {
   begin_event('e', group, name);
-  fmt::format_to(std::back_inserter(event_), ",\"tid\":0,\"cat\":\"buffer\",\"id\":{}", json_quoted(id));
+  fmt::format_to(std::back_inserter(event_), ",\"tid\":0,\"cat\":\"buffer\",\"id2\":{{\"local\":{}}}", json_quoted(id));
   add_time("ts", time);
   end_event();
 }

@@ -50,7 +50,7 @@ class TraceEventWriter {
   void instant(Track track, std::string_view name, std::int64_t time, const TraceArguments& arguments = {});
   /// Each member of `values` is a series of the counter.
   void counter(int group, std::string_view name, std::int64_t time, const TraceArguments& values);
-  /// Spans of one `id` nest; the first of them names their row.
+  /// Spans of one `id` of a group nest; the first of them names their row.
   void begin_span(int group, std::string_view id, std::string_view name, std::int64_t time,
                   const TraceArguments& arguments = {});
   void end_span(int group, std::string_view id, std::string_view name, std::int64_t time);
