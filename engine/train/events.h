@@ -18,6 +18,7 @@
 #include "engine/train/counted_metrics.h"
 #include "engine/train/files/weights_match.h"
 #include "engine/train/pass_counts.h"
+#include "engine/train/telling_process.h"
 
 namespace trainer {
 
@@ -59,6 +60,9 @@ struct StartEvent {
   std::optional<Carrier> carrier{};             ///< between ranks; nothing where there is one
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)
+  std::optional<CategoryBytes>
+      planned_by_category{};  ///< at the peak; nothing where nothing was planned, or it does not fit
+  TellingProcess teller{};
   std::int64_t tokens_per_sample = 0;             ///< 0: samples are no tokens
   double flops_per_sample = 0;                    ///< of tokens: model_flops_of_sample
   std::optional<double> peak_flops_per_second{};  ///< of the device's products; nothing where it is not known
@@ -151,7 +155,8 @@ struct StageEvent {
   std::int64_t num_parameters = 0, num_trained = 0;
   std::int64_t capacity = 0;
   AllocatorKind allocator = AllocatorKind::caching;
-  std::int64_t planned_peak_reserved = 0;  ///< 0 where it was not planned (memory.preflight: off)
+  std::int64_t planned_peak_reserved = 0;              ///< 0 where it was not planned (memory.preflight: off)
+  std::optional<CategoryBytes> planned_by_category{};  ///< at the peak; likewise
   /// Parameters whose state of the optimizer goes on, and those that begin anew.
   std::int64_t num_continued = 0, num_begun = 0;
   /// What the device held before the first stage, at the end of the stage before, and once that was purged, or had

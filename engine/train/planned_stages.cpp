@@ -17,6 +17,7 @@ std::optional<OutOfMemoryContext> planned_failure(RunningStage& stage) {
   if (plan.fits) {
     stage.planned_capacity = stage.capacity;
     stage.planned_touched = plan.peak_touched;
+    stage.planned_by_category = plan.peak.live.by_category;
     stage.planned_first_placed_step = plan.first_placed_step;
     stage.planned_peak_reserved = plan.peak_reserved;
     stage.planned_left = std::move(plan.left_cached);

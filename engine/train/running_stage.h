@@ -60,6 +60,7 @@ struct RunningStage {
   std::shared_ptr<const CachedSegments> planned_left;  ///< MemoryPlan::left_cached; null: not planned
   bool places_are_told = false;      ///< that layouts are placed, or that the run goes on in another way
   std::int64_t planned_touched = 0;  ///< by what is compiled; 0: not planned
+  std::optional<CategoryBytes> planned_by_category;  ///< at the peak, by what is compiled; nothing: not planned
   std::unique_ptr<const CompiledExperiment> compiled;
   std::optional<FrozenWeights> frozen;
 };

@@ -33,6 +33,7 @@
 #include "engine/train/run_totals.h"
 #include "engine/train/running_stage.h"
 #include "engine/train/session.h"
+#include "engine/train/telling_process.h"
 #include "engine/train/token_count.h"
 #include "engine/train/training_loop.h"
 
@@ -206,6 +207,8 @@ class TrainingRun {
     start.process = process_memory_of(*stage_, device_);
     stage_->places_are_told = start.first_placed_step >= 0;
     start.planned_touched = stage_->planned_touched;
+    start.planned_by_category = stage_->planned_by_category;
+    start.teller = this_process();
     start.tokens_per_sample = progress_.token_rates.tokens_per_sample;
     start.flops_per_sample = progress_.token_rates.flops_per_sample;
     start.peak_flops_per_second = progress_.token_rates.peak_flops_per_second;
@@ -230,6 +233,7 @@ class TrainingRun {
     stage_->capacity = stage_->planned_capacity = change.capacity;
     stage_->places_are_told = true;
     stage_->planned_touched = 0;
+    stage_->planned_by_category.reset();
     if (change.set.empty()) return;
     if (state.adapted.empty()) state.given_config = resolved_json(stage_->given);
     state.adapted = joined_overrides(state.adapted, change.set);
@@ -363,6 +367,7 @@ class TrainingRun {
                             .capacity = stage_->capacity,
                             .allocator = compiled.experiment.memory.allocator,
                             .planned_peak_reserved = stage_->planned_peak_reserved,
+                            .planned_by_category = stage_->planned_by_category,
                             .num_continued = continuation_ ? continuation_->num_continued : 0,
                             .num_begun = continuation_ ? continuation_->num_begun : 0,
                             .purge = purge_});

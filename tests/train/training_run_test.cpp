@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -51,6 +53,10 @@ TEST_CASE("A run tells its start, every step, every evaluation and its end") {
   std::int64_t sum = 0;
   for (const std::int64_t bytes : end.peak_by_category) sum += bytes;
   CHECK(sum == end.peak_allocated);
+  CHECK(start.planned_by_category == end.peak_by_category);
+  CHECK(start.teller.pid == ::getpid());
+  CHECK_FALSE(start.teller.host.empty());
+  CHECK(start.teller.begin_seconds > 1.7e9);
   CHECK(end.last_checkpoint == RunDirectory(folder.path("run")).checkpoint_path(40));
   CHECK(run.events.steps.back().loss < run.events.steps.front().loss);
 }

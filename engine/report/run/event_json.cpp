@@ -24,6 +24,8 @@ namespace {
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
+Json optional_categories(const std::optional<CategoryBytes>& bytes) { return bytes ? by_category_of(*bytes) : nullptr; }
+
 Json numbers_of(const std::vector<double>& values) {
   Json list = Json::array();
   for (const double value : values) list.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
@@ -110,7 +112,11 @@ Json json_of(const StartEvent& event) {
                {"preprocessing", preprocessing_json<Json>(event.preprocessing)},
                {"weights", event.weights ? weights_json(*event.weights) : Json(nullptr)},
                {"outside_allocator", outside_allocator_of(event.outside_allocator)},
-               {"process", process_memory_json(event.process, event.planned_touched)}};
+               {"process", process_memory_json(event.process, event.planned_touched)},
+               {"planned_by_category", optional_categories(event.planned_by_category)},
+               {"pid", event.teller.pid},
+               {"host", event.teller.host},
+               {"time", event.teller.begin_seconds}};
   if (!event.frozen.empty()) json["frozen"] = frozen_json(event.frozen);
   if (event.tokens_per_sample > 0) {
     json["tokens_per_sample"] = event.tokens_per_sample;
@@ -196,6 +202,7 @@ Json json_of(const StageEvent& event) {
           {"capacity", event.capacity},
           {"allocator", allocator_name(event.allocator)},
           {"planned_peak_reserved", event.planned_peak_reserved},
+          {"planned_by_category", optional_categories(event.planned_by_category)},
           {"optimizer_state", {{"continued", event.num_continued}, {"begun", event.num_begun}}},
           {"purge", std::move(purge)}};
 }

@@ -64,7 +64,14 @@ TEST_CASE("the start event carries the resolved configuration and the version") 
   start.capacity = 12345;
   start.num_parameters = 99;
   start.trainer_version = "1.2.3";
+  start.teller = {.pid = 77, .host = "box", .begin_seconds = 1.5e9};
+  CHECK(json::parse(event_json(start))["planned_by_category"].is_null());
+  start.planned_by_category = CategoryBytes{5};
   const json event = json::parse(event_json(start));
+  CHECK(event["planned_by_category"]["parameter"] == 5);
+  CHECK(event["pid"] == 77);
+  CHECK(event["host"] == "box");
+  CHECK(event["time"] == 1.5e9);
   CHECK(event["event"] == "start");
   CHECK(event["config"]["train"]["batch_size"] == 32);
   CHECK(event["device"] == json({{"kind", "cpu"}, {"name", "a \"processor\""}, {"capacity", 12345}}));
