@@ -24,7 +24,7 @@ using Input = JsonInput<Json>;
 
 /// More than the configuration of a start event can take.
 constexpr std::size_t longest_recorded_line = std::size_t{16} << 20;
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
 
 /// Of an `eval` event, as it tells them.
 constexpr std::array metric_names = {"accuracy", "top5", "mean_iou",   "dice",
@@ -91,26 +91,30 @@ RunReader::RunReader(const std::string& path) {
   record_.folder = fs::path(record_.path).parent_path().string();
 }
 
-bool RunReader::read() {
-  const FileDescriptor file(::open(record_.path.c_str(), O_RDONLY | O_CLOEXEC));
+bool RunReader::read(std::int64_t most_bytes) {
+  const FileDescriptor file(::open(record_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw unreadable(record_.path);
   if (S_ISDIR(status.st_mode)) {
     errno = EISDIR;
     throw unreadable(record_.path);
   }
+  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("cannot read the events: {} is no file", record_.path));
   const bool is_another = offset_ > 0 && (status.st_dev != device_ || status.st_ino != node_);
   if (is_another || status.st_size < offset_) begin(status.st_dev, status.st_ino);
   device_ = status.st_dev;
   node_ = status.st_ino;
+  size_ = status.st_size;
   bool took_any = false;
-  std::string piece(piece_bytes, '\0');
-  while (true) {
+  std::string piece;
+  while (offset_ < size_ && most_bytes > 0) {
+    piece.resize(static_cast<std::size_t>(std::min({piece_bytes, size_ - offset_, most_bytes})));
     const ssize_t count = ::pread(file.number(), piece.data(), piece.size(), offset_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw unreadable(record_.path);
-    if (count == 0) return took_any;
+    if (count == 0) break;  // shorter by now, which the next call sees
     offset_ += count;
+    most_bytes -= count;
     std::string_view rest(piece.data(), static_cast<std::size_t>(count));
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       pending_ += rest.substr(0, end);
@@ -129,6 +133,7 @@ bool RunReader::read() {
     if (pending_.size() > longest_recorded_line)
       throw DataError(fmt::format("{}: line {} is longer than an event can be", record_.path, num_lines_ + 1));
   }
+  return took_any;
 }
 
 void RunReader::begin(std::uint64_t device, std::uint64_t node) {
@@ -139,7 +144,17 @@ void RunReader::begin(std::uint64_t device, std::uint64_t node) {
   pending_.clear();
   device_ = device;
   node_ = node;
-  offset_ = num_lines_ = 0;
+  offset_ = num_lines_ = last_step_ = 0;
+  ++num_beginnings_;
+}
+
+void RunReader::forget() {
+  record_.steps.clear();
+  record_.evaluations.clear();
+  record_.warnings.clear();
+  record_.checkpoints.clear();
+  record_.stages.clear();
+  record_.adaptations.clear();
 }
 
 std::int32_t RunReader::stage_of(const std::string& name) {
@@ -191,8 +206,8 @@ void RunReader::take(const std::string& line) {
                       .loss_scale = number_or(event, "loss_scale", 0),
                       .memory = memory_in(event)};
     if (const std::optional<Input> skipped = event.find("skipped")) step.skipped = skipped->boolean();
-    if (!record_.steps.empty() && step.step <= record_.steps.back().step)
-      throw JsonMistake(fmt::format("step {} stands behind step {}", step.step, record_.steps.back().step));
+    if (step.step <= last_step_) throw JsonMistake(fmt::format("step {} stands behind step {}", step.step, last_step_));
+    last_step_ = step.step;
     record_.steps.push_back(step);
   } else if (name == "eval") {
     RecordedEvaluation evaluation{.step = event.at("step").integer(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -91,9 +92,21 @@ class RunReader {
   /// Takes the lines that have been finished since; true where there were any. Where the file was replaced by that of
   /// another run, the record begins anew. Throws DataError that names file and line where one is no event of this
   /// version; the events before it stand in the record.
-  bool read();
+  /// `most_bytes`: the rest is left for the next call, for who shows something meanwhile (has_more()).
+  bool read(std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
+
+  /// Whether there was more when read() ended than it took.
+  bool has_more() const { return offset_ < size_; }
+  /// Bytes that were taken, and those there were.
+  std::int64_t taken_bytes() const { return offset_; }
+  std::int64_t file_bytes() const { return size_; }
+  /// Counts up where the record begins anew.
+  std::int64_t num_beginnings() const { return num_beginnings_; }
 
   const RunRecord& record() const { return record_; }
+  /// Empties the lists of what may come without end (steps, evaluations, warnings, checkpoints, stages, adaptations),
+  /// for who has taken of them what there is to be kept.
+  void forget();
 
  private:
   void begin(std::uint64_t device, std::uint64_t node);
@@ -103,7 +116,9 @@ class RunReader {
   RunRecord record_;
   std::string pending_;  ///< the beginning of a line whose end is not written yet
   std::uint64_t device_ = 0, node_ = 0;
-  std::int64_t offset_ = 0, num_lines_ = 0;
+  std::int64_t offset_ = 0, size_ = 0, num_lines_ = 0;
+  std::int64_t last_step_ = 0;  ///< also of those that were forgotten
+  std::int64_t num_beginnings_ = 0;
 };
 
 /// All that a run has told. Throws DataError as RunReader does, and where no run has begun there yet.

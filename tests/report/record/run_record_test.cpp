@@ -112,6 +112,7 @@ TEST_CASE("A reader takes lines as they are finished, and begins anew with anoth
   CHECK(reader.read());
   CHECK(reader.record().steps.empty());
   CHECK(reader.record().num_starts == 1);
+  CHECK(reader.num_beginnings() == 1);
 }
 
 TEST_CASE("A resumed run has begun twice, and its end is that of the last time") {
@@ -157,6 +158,29 @@ TEST_CASE("A path without a run says what is missing") {
   CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }), Catch::Contains("holds no run"));
   folder.write("");
   CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }), Catch::Contains("no run has begun"));
+}
+
+TEST_CASE("A reader takes a file in pieces of so many bytes, and forgets what was taken of it") {
+  const RecordFolder folder;
+  folder.write(recorded_start() + line_of(recorded_step(1)) + line_of(recorded_step(2)) +
+               line_of(WarningEvent{.step = 2, .message = "hot"}));
+  RunReader reader(folder.events());
+  std::size_t num_steps = 0, num_warnings = 0;
+  int num_calls = 0;
+  do {
+    reader.read(100);
+    num_steps += reader.record().steps.size();
+    num_warnings += reader.record().warnings.size();
+    reader.forget();
+    ++num_calls;
+  } while (reader.has_more());
+  CHECK(num_calls == (reader.file_bytes() + 99) / 100);
+  CHECK(reader.taken_bytes() == reader.file_bytes());
+  CHECK(num_steps == 2);
+  CHECK(num_warnings == 1);
+  CHECK(reader.record().num_starts == 1);
+  folder.write(line_of(recorded_step(2)));
+  CHECK_THAT(refusal_of<DataError>([&] { reader.read(); }), Catch::Contains("step 2 stands behind step 2"));
 }
 
 }  // namespace trainer
