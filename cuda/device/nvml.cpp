@@ -25,6 +25,12 @@ std::optional<NvmlCalls> open_library() {
       find(library, "nvmlDeviceGetHandleByPciBusId_v2", calls.handle_of) &&
       find(library, "nvmlDeviceGetComputeRunningProcesses_v3", calls.processes) &&
       find(library, "nvmlDeviceGetMemoryInfo", calls.memory) && find(library, "nvmlDeviceGetClockInfo", calls.clock);
+  find(library, "nvmlDeviceGetCount_v2", calls.count);
+  find(library, "nvmlDeviceGetHandleByIndex_v2", calls.handle_at);
+  find(library, "nvmlDeviceGetName", calls.name);
+  find(library, "nvmlDeviceGetUtilizationRates", calls.utilization);
+  find(library, "nvmlDeviceGetTemperature", calls.temperature);
+  find(library, "nvmlDeviceGetPowerUsage", calls.power);
   if (complete && calls.init() == NvmlCalls::success) return calls;
   dlclose(library);
   return {};
@@ -96,6 +102,35 @@ int NvmlDevice::clock(int kind) const {
 }
 int NvmlDevice::sm_clock() const { return clock(NvmlCalls::sm_clock); }
 int NvmlDevice::memory_clock() const { return clock(NvmlCalls::memory_clock); }
+
+std::vector<GpuUsage> gpu_usages(const NvmlCalls& calls) {
+  std::vector<GpuUsage> gpus;
+  unsigned int count = 0;
+  if (calls.count == nullptr || calls.handle_at == nullptr || calls.count(&count) != NvmlCalls::success) return gpus;
+  for (unsigned int index = 0; index < count; ++index) {
+    NvmlCalls::Handle handle = nullptr;
+    if (calls.handle_at(index, &handle) != NvmlCalls::success) continue;  // one that this container may not see
+    GpuUsage gpu{.index = static_cast<int>(index)};
+    std::array<char, 96> name{};
+    if (calls.name != nullptr && calls.name(handle, name.data(), name.size() - 1) == NvmlCalls::success)
+      gpu.name = name.data();
+    if (NvmlCalls::Memory memory{}; calls.memory(handle, &memory) == NvmlCalls::success) {
+      gpu.used_bytes = static_cast<std::int64_t>(memory.used);
+      gpu.total_bytes = static_cast<std::int64_t>(memory.total);
+    }
+    if (NvmlCalls::Utilization busy{};
+        calls.utilization != nullptr && calls.utilization(handle, &busy) == NvmlCalls::success)
+      gpu.busy_percent = static_cast<int>(busy.gpu);
+    unsigned int value = 0;
+    if (calls.temperature != nullptr && calls.temperature(handle, NvmlCalls::gpu_sensor, &value) == NvmlCalls::success)
+      gpu.celsius = static_cast<int>(value);
+    if (calls.power != nullptr && calls.power(handle, &value) == NvmlCalls::success) gpu.watts = value / 1000.0;
+    gpu.processes = NvmlDevice(calls, handle).processes().value_or(std::vector<DeviceProcess>{});
+    std::ranges::stable_sort(gpu.processes, std::ranges::greater{}, &DeviceProcess::num_bytes);
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
 
 std::int64_t find_own_pid(const std::vector<DeviceProcess>& before, const std::vector<DeviceProcess>& after,
                           std::int64_t own_pid) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "engine/device/gpu_usage.h"
 
 namespace trainer::cuda {
 
@@ -23,6 +24,11 @@ struct NvmlCalls {
   struct Memory {
     unsigned long long total, free, used;
   };
+  /// nvmlUtilization_t: percents of the last moments in which a kernel ran, and memory was read or written.
+  struct Utilization {
+    unsigned int gpu, memory;
+  };
+  static constexpr int gpu_sensor = 0;
   static constexpr int success = 0;
   static constexpr int insufficient_size = 7;
   /// What `used_bytes` is where the driver does not tell.
@@ -35,6 +41,13 @@ struct NvmlCalls {
   int (*processes)(Handle handle, unsigned int* count, Process* processes) = nullptr;
   int (*memory)(Handle handle, Memory* memory) = nullptr;
   int (*clock)(Handle handle, int kind, unsigned int* megahertz) = nullptr;
+  // What only shows GPUs to people; null where the library lacks one.
+  int (*count)(unsigned int* count) = nullptr;
+  int (*handle_at)(unsigned int index, Handle* handle) = nullptr;
+  int (*name)(Handle handle, char* text, unsigned int length) = nullptr;
+  int (*utilization)(Handle handle, Utilization* utilization) = nullptr;
+  int (*temperature)(Handle handle, int sensor, unsigned int* celsius) = nullptr;
+  int (*power)(Handle handle, unsigned int* milliwatts) = nullptr;
 };
 
 /// Loaded once for the process; null where there is no libnvidia-ml.so.1, or it does not start.
@@ -59,12 +72,17 @@ class NvmlDevice {
   int memory_clock() const;
 
  private:
+  friend std::vector<GpuUsage> gpu_usages(const NvmlCalls& calls);
+
   NvmlDevice(const NvmlCalls& calls, NvmlCalls::Handle handle) : calls_(&calls), handle_(handle) {}
   int clock(int kind) const;
 
   const NvmlCalls* calls_;
   NvmlCalls::Handle handle_;
 };
+
+/// What the library tells of every GPU of the machine, in its order. Empty where it does not count them.
+std::vector<GpuUsage> gpu_usages(const NvmlCalls& calls);
 
 /// Which of `after` is this process, which has just begun to use the GPU: the one of `own_pid`, or, in a container
 /// whose processes the driver knows by other numbers, the only one that was not there `before`, also where another
