@@ -15,6 +15,7 @@
 #include "engine/report/run/waiting_text.h"
 #include "engine/report/run/weights_report.h"
 #include "engine/report/text/layout_text.h"
+#include "engine/report/text/progress_text.h"
 #include "engine/report/text/shell_words.h"
 
 namespace trainer {
@@ -24,30 +25,11 @@ double seconds_since(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
 }
 
-std::string format_rate(std::int64_t samples, double seconds) {
-  if (seconds <= 0) return "-";
-  const double rate = static_cast<double>(samples) / seconds;
-  return rate < 100 ? fmt::format("{:.1f}", rate) : format_count(static_cast<std::int64_t>(rate));
-}
-
-/// Four decimals, as losses are compared, but never wider than the column.
-std::string format_loss(double loss) {
-  if (std::isnan(loss)) return "nan";
-  return std::abs(loss) < 1e5 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
-}
-
 std::string bar(double share, std::size_t columns) {
   const auto filled = static_cast<std::size_t>(std::lround(share * static_cast<double>(columns)));
   std::string text;
   for (std::size_t i = 0; i < columns; ++i) text += i < filled ? "█" : "░";
   return text;
-}
-
-/// "0:42", "1:02:03"
-std::string format_clock(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
-  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
 }
 
 std::string allocator_note(const StartEvent& event) {
@@ -197,8 +179,8 @@ std::string ProgressSink::step_line(const StepEvent& event) const {
   const std::string share = waiting_share(data_seconds_, seconds_, 0.1);
   return fmt::format("{:>13} {:>5} {:>10} {:>9.3g} {:>10} {:>11} {:>11} {:>11} {:>11}{}{}",
                      fmt::format("{}/{}", event.step, start_.total_steps), event.epoch, format_loss(event.loss),
-                     event.learning_rate, format_rate(counted_, seconds_), format_bytes(memory.allocated),
-                     format_bytes(peak_allocated_), format_bytes(memory.reserved),
+                     event.learning_rate, format_rate(static_cast<double>(counted_), seconds_),
+                     format_bytes(memory.allocated), format_bytes(peak_allocated_), format_bytes(memory.reserved),
                      format_bytes(event.memory.device_used),
                      event.tokens ? fmt::format(" {:>14}", format_count(event.tokens->seen)) : "",
                      share.empty() ? "" : fmt::format("  waited for samples {}", share));
@@ -252,7 +234,7 @@ std::string ProgressSink::panel(const StepEvent& event) const {
 void ProgressSink::draw(const StepEvent& event) {
   erase_panel();
   if (seconds_ > 0) {
-    shown_rate_ = format_rate(counted_, seconds_);
+    shown_rate_ = format_rate(static_cast<double>(counted_), seconds_);
     shown_peak_ = peak_allocated_;
   }
   const std::string text = panel(event);

@@ -9,26 +9,10 @@
 #include <utility>
 
 #include "engine/bytes.h"
+#include "engine/report/memory/category_marks.h"
 
 namespace trainer {
 namespace {
-
-struct CategoryMark {
-  Category category;
-  char letter;
-  Ink ink;
-};
-
-/// From the lowest to the highest of a stack.
-constexpr std::array<CategoryMark, num_categories> stack = {{{Category::parameter, 'P', Ink::blue},
-                                                             {Category::frozen, 'F', Ink::bold},
-                                                             {Category::optimizer_state, 'O', Ink::cyan},
-                                                             {Category::gradient, 'G', Ink::yellow},
-                                                             {Category::activation, 'A', Ink::green},
-                                                             {Category::input, 'I', Ink::dim},
-                                                             {Category::communication, 'C', Ink::bold},
-                                                             {Category::temporary, 'T', Ink::magenta},
-                                                             {Category::workspace, 'W', Ink::red}}};
 
 constexpr std::size_t num_rows = 16;
 constexpr std::size_t label_columns = 13;  ///< "  1023.99 MiB"
@@ -124,8 +108,8 @@ class Chart {
 
   static const CategoryMark& mark_at(const ChartColumn& column, std::int64_t num_bytes) {
     std::int64_t sum = 0;
-    const CategoryMark* highest = stack.data();
-    for (const CategoryMark& mark : stack) {
+    const CategoryMark* highest = category_marks.data();
+    for (const CategoryMark& mark : category_marks) {
       const std::int64_t part = bytes_of(column.by_category, mark.category);
       if (part == 0) continue;
       highest = &mark;
@@ -217,7 +201,7 @@ class Chart {
       }
       text += entry;
     };
-    for (const CategoryMark& mark : stack) {
+    for (const CategoryMark& mark : category_marks) {
       if (!is_used_[static_cast<std::size_t>(mark.category)]) continue;
       const std::string sign = paint(style_, mark.ink, std::string_view(&mark.letter, 1));
       add(fmt::format("{} {} {}", sign, name_of(mark.category),

@@ -4,12 +4,10 @@
 #include <span>
 #include <string>
 
+#include "engine/report/text/dot_canvas.h"
 #include "engine/report/text/style.h"
 
 namespace trainer {
-
-/// Columns of dots in a letter of a chart: Unicode's braille.
-inline constexpr std::size_t dots_across = 2;
 
 /// Columns before the letters of a chart: a number, and the axis.
 inline constexpr std::size_t dot_chart_margin = 13;
