@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/report/live/live_run.h"
+#include "engine/report/live/live_scene.h"
+#include "engine/report/live/run_folders.h"
+
+namespace trainer {
+
+/// The runs that are watched: found, read as they go on, and put in order. What is in the way of one, such as a file
+/// that cannot be read, is told in its place.
+class LiveRuns {
+ public:
+  /// `paths`: folders of runs, their events.jsonl, or folders below which runs are and will be; all of them where it
+  /// is empty: the folder `runs`, which need not be there yet. Throws DataError for a path that is not there.
+  explicit LiveRuns(const std::vector<std::string>& paths);
+
+  /// Looks for new runs, and for those that have gone.
+  void search();
+  /// Reads what was told since until all of it is read or `deadline` has passed: `first` begins (an index into the last
+  /// scene's runs), then the others in their order. True where all of it was read.
+  bool read(std::chrono::steady_clock::time_point deadline, std::size_t first = 0);
+  /// As it is now, without the GPUs. Valid until the next search() or scene().
+  LiveScene scene();
+
+ private:
+  struct Watched {
+    std::unique_ptr<LiveRun> run;
+    std::string lead;  ///< the folder of the run that it is a rank of, or its own
+    std::string label;
+    std::optional<ProcessUsage> process{};
+  };
+
+  LiveState state_of(const Watched& watched, std::int64_t holder) const;
+  std::string label_of(const std::string& root, const RunFolder& folder) const;
+
+  std::vector<std::string> roots_;
+  std::vector<Watched> runs_;
+  std::size_t num_left_out_ = 0;
+  std::string host_;
+};
+
+}  // namespace trainer

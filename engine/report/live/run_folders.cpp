@@ -1,0 +1,101 @@
+#include "engine/report/live/run_folders.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "engine/train/files/run_directory.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DatedFolder {
+  fs::file_time_type time;
+  std::string path;
+};
+
+class RunSearch {
+ public:
+  explicit RunSearch(const RunSearchLimits& limits) : limits_(limits), entries_left_(limits.most_entries) {}
+
+  void look(const fs::path& folder, int depth) {
+    std::error_code error;
+    const fs::path events = folder / events_file;
+    if (fs::is_regular_file(events, error)) {
+      const fs::file_time_type time = fs::last_write_time(events, error);
+      if (!error) found_.push_back({time, folder.string()});
+      return;
+    }
+    if (depth == 0) return;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      if (entries_left_ == 0) return;
+      --entries_left_;
+      std::error_code ignored;
+      if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) continue;
+      if (!entry->path().filename().string().starts_with('.')) look(entry->path(), depth - 1);
+    }
+  }
+
+  FoundRuns take() {
+    std::ranges::sort(found_, [](const DatedFolder& a, const DatedFolder& b) {
+      return a.time != b.time ? a.time > b.time : a.path < b.path;
+    });
+    FoundRuns result{.runs = {}, .num_left_out = 0, .is_whole = entries_left_ > 0};
+    if (found_.size() > limits_.most_runs) {
+      result.num_left_out = found_.size() - limits_.most_runs;
+      found_.resize(limits_.most_runs);
+    }
+    for (const DatedFolder& folder : found_)
+      for (RunFolder& run : with_ranks(folder.path)) result.runs.push_back(std::move(run));
+    return result;
+  }
+
+ private:
+  const RunSearchLimits& limits_;
+  std::size_t entries_left_;
+  std::vector<DatedFolder> found_;
+};
+
+/// 0 where the name is no number of a rank.
+std::int64_t rank_of(const std::string& name) {
+  constexpr std::int64_t most_ranks = 1 << 20;
+  std::int64_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  const bool is_number = error == std::errc{} && end == name.data() + name.size();
+  return is_number && rank > 0 && rank <= most_ranks ? rank : 0;
+}
+
+}  // namespace
+
+bool holds_events(const std::string& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(fs::path(folder) / events_file, ignored);
+}
+
+std::vector<RunFolder> with_ranks(const std::string& folder) {
+  constexpr std::size_t most_shown_ranks = 64;
+  std::vector<RunFolder> folders;
+  std::error_code error;
+  fs::directory_iterator entry(fs::path(folder) / ranks_folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::int64_t rank = rank_of(entry->path().filename().string());
+    if (rank > 0 && holds_events(entry->path().string())) folders.push_back({entry->path().string(), rank});
+  }
+  std::ranges::sort(folders, {}, &RunFolder::rank);
+  if (folders.size() > most_shown_ranks) folders.resize(most_shown_ranks);
+  folders.insert(folders.begin(), RunFolder{folder, 0});
+  return folders;
+}
+
+FoundRuns find_run_folders(const std::string& folder, const RunSearchLimits& limits) {
+  RunSearch search(limits);
+  search.look(folder, limits.depth);
+  return search.take();
+}
+
+}  // namespace trainer
