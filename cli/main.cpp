@@ -96,6 +96,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_bench_command(app, action);
   add_sweep_command(app, action);
   add_report_command(app, action);
+  add_top_command(app, action);
   add_summary_command(app, action);
   add_data_command(app, action);
   add_check_command(app, action);

@@ -3,9 +3,9 @@
 
 readonly RUN_PACKAGES="g++ cmake ninja-build libcli11-dev libyaml-cpp-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libdnnl-dev libre2-dev zlib1g-dev libjpeg-dev libspng-dev libwebp-dev libpcre2-dev libutf8proc-dev
-  libarchive-dev libjs-dygraphs"
+  libarchive-dev libjs-dygraphs libncurses-dev"
 readonly TEST_PACKAGES="catch2 clang-format clang-tidy git python3 python3-jsonschema openmpi-bin iproute2 jq
-  chromium chromium-driver python3-selenium"
+  chromium chromium-driver python3-selenium python3-pyte"
 readonly FUZZ_PACKAGES="clang libclang-rt-dev libomp-dev"
 readonly COVERAGE_PACKAGES="llvm"
 # One build serves the fuzzers and the tests under the sanitizers.

@@ -26,7 +26,8 @@ Style style_for(std::FILE* stream);
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Names of files, messages of libraries and what files hold can have sequences that a terminal obeys. So the command
 // line prints by these two functions alone, which scripts/check_layers.py sees to: what people read is made harmless
-// where it is written, and not where somebody thought of it.
+// where it is written, and not where somebody thought of it. The screen of `trainer top` is curses' (curses_screen.h),
+// whose lines are made harmless where they are put together: FrameLine in engine/report/live/frame.h.
 
 /// What people read: of what a terminal would obey only the colours of paint() go through, and the rest is written out
 /// (engine/config/text/utf8_text.h). False where the stream does not take it.
