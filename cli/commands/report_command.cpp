@@ -103,6 +103,7 @@ void write_page(const std::string& path, const std::string& html) {
 ExitCode report(const ReportArguments& arguments) {
   std::vector<ReportRequest> requests = read_inputs(arguments);
   std::vector<std::string> paths;
+  paths.reserve(requests.size());
   for (const ReportRequest& request : requests)
     paths.push_back(names_run(request.path) ? events_path_of(request.path) : request.path);
   refuse_own_input(arguments.output, paths);
@@ -147,9 +148,8 @@ void add_report_command(CLI::App& app, Action& action) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace the page");
   command->add_flag("-q,--quiet", arguments->quiet, "Print only what goes wrong");
   command->footer(
-      "A run is shown with the plan of its configuration beneath, an unfinished one as far\nas it is. What does not "
-      "fit "
-      "is drawn as it would be, with what to change.\n\n" +
+      "A run is shown with the plan of its configuration beneath, finished or not.\n"
+      "What does not fit is drawn as it would be, with what to change.\n\n" +
       examples({"report configs/quickstart.yaml -o quickstart.html", "report runs/quickstart -o run.html",
                 "report configs/quickstart.yaml configs/quickstart.yaml train.batch_size=256 -o compared.html",
                 "report configs/cifar10_resnet18.yaml train.batch_size=6144 --gpu rtx3060-12gb -o resnet18.html"}));

@@ -74,6 +74,7 @@ Json blocks_of(const MemoryMap& map, const Program& program, PageColumns& column
     buffers.push_back(&program.buffers[static_cast<std::size_t>(block.buffer)]);
   }
   std::vector<std::string> names;
+  names.reserve(buffers.size());
   for (const Buffer* const buffer : buffers) names.push_back(buffer->name);
   Json of_buffers = {{"name", columns.texts(names)},
                      {"layer", column_of(columns, buffers, [](const Buffer* buffer) { return buffer->layer; })},
