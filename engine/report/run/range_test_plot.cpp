@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/report/plot/plot_axis.h"
+#include "engine/report/plot/svg_drawing.h"
 #include "engine/report/run/range_test_report.h"
-#include "engine/report/sweep/plot_axis.h"
-#include "engine/report/sweep/svg_drawing.h"
 
 namespace trainer {
 namespace {

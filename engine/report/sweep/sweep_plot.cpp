@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "engine/bytes.h"
-#include "engine/report/sweep/plot_axis.h"
-#include "engine/report/sweep/svg_drawing.h"
+#include "engine/report/plot/plot_axis.h"
+#include "engine/report/plot/svg_drawing.h"
 #include "engine/report/sweep/sweep_findings.h"
 #include "engine/report/text/style.h"
 

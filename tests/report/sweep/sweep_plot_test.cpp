@@ -1,81 +1,15 @@
 #include "engine/report/sweep/sweep_plot.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/config/sweep/sweep_grid.h"
-#include "engine/report/sweep/plot_axis.h"
+#include "tests/report/plot/plot_text.h"
 #include "tests/report/sweep/sweep_rows.h"
 
 using namespace trainer;
 using Catch::Contains;
-
-namespace {
-
-/// What is wrong with a text as XML, as far as the plot uses it; empty: nothing.
-std::string xml_mistake(const std::string& text) {
-  std::vector<std::string> open;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    if (text[at] == '&') {
-      const std::string entity = text.substr(at, text.find(';', at) - at + 1);
-      if (entity != "&amp;" && entity != "&lt;" && entity != "&gt;" && entity != "&quot;") return "entity " + entity;
-    }
-    if (static_cast<unsigned char>(text[at]) < 0x20 && text[at] != '\n') return "a control character";
-    if (text[at] != '<') {
-      if (open.empty() && text[at] != '\n') return "text outside the root";
-      ++at;
-      continue;
-    }
-    const std::size_t end = text.find('>', at);
-    if (end == std::string::npos) return "a tag without its end";
-    const std::string tag = text.substr(at + 1, end - at - 1);
-    at = end + 1;
-    if (tag.front() == '/') {
-      if (open.empty() || open.back() != tag.substr(1)) return "</" + tag.substr(1) + "> closes nothing";
-      open.pop_back();
-      continue;
-    }
-    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0 || tag.find('<') != std::string::npos) return "<" + tag;
-    if (tag.back() != '/') open.push_back(tag.substr(0, tag.find(' ')));
-  }
-  return open.empty() ? "" : open.back() + " is not closed";
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
-}  // namespace
-
-TEST_CASE("axes have round ends and spread values evenly") {
-  for (const double highest : {1.0, 1000.0, 1025.0, 7.5e6, 3.1e9}) {
-    const HeightAxis bytes = bytes_axis(highest);
-    CHECK(bytes.end >= highest);
-    CHECK(bytes.end <= std::max(2 * highest, 1.0));
-    CHECK(bytes.ticks.size() >= 2);
-    CHECK(bytes.ticks.size() <= 8);
-    CHECK(bytes.ticks.front().label == "0 B");
-    CHECK(number_axis(highest).end >= highest);
-    CHECK(number_axis(highest).ticks.size() <= 8);
-  }
-  CHECK(bytes_axis(double{3 << 20}).ticks[1].label == "512.00 KiB");
-  CHECK(number_axis(0).ticks.size() >= 2);
-
-  const ValueAxis doubling = value_axis({"8", "16", "32", "64"});
-  CHECK(doubling.is_logarithmic);
-  CHECK(doubling.positions[1] - doubling.positions[0] == Approx(doubling.positions[3] - doubling.positions[2]));
-  const ValueAxis even = value_axis({"10", "20", "30", "40"});
-  CHECK_FALSE(even.is_logarithmic);
-  CHECK(even.positions[1] - even.positions[0] == Approx(even.positions[3] - even.positions[2]));
-  CHECK_FALSE(value_axis({"0", "1", "10", "100"}).is_logarithmic);
-  CHECK_FALSE(value_axis({"8", "all"}).is_continuous);
-  CHECK(value_axis({"off"}).positions == std::vector<double>{0.5});
-}
 
 TEST_CASE("the plot of a sweep is XML that holds every point") {
   const std::vector<SweepRow> rows = {measured({"8"}, 10 << 20, 500), measured({"16"}, 20 << 20, 900),
@@ -98,23 +32,6 @@ TEST_CASE("the plot of a sweep is XML that holds every point") {
   for (std::size_t at = svg.find(',', line); heights.size() < 3; at = svg.find(',', at + 1))
     heights.push_back(std::stod(svg.substr(at + 1)));
   CHECK(heights[1] - heights[2] == Approx(2 * (heights[0] - heights[1])).margin(0.3));
-}
-
-TEST_CASE("an axis of a range begins near its lowest, and is logarithmic where the range is wide") {
-  const HeightAxis near = range_axis(0.90, 0.99);
-  CHECK((near.begin <= 0.90 && near.begin >= 0.85 && near.end >= 0.99 && near.end <= 1.05));
-  CHECK(near.at(near.begin) == Approx(0).margin(1e-12));
-  CHECK(near.at(near.end) == Approx(1));
-  CHECK(range_axis(0.1, 2.3).begin == 0);
-  const HeightAxis wide = range_axis(0.003, 20);
-  CHECK(wide.is_logarithmic);
-  CHECK((wide.begin == Approx(0.001) && wide.end == Approx(100)));
-  CHECK(wide.at(0.1) == Approx(0.4));
-  CHECK(wide.at(0) == 0);
-  CHECK(range_axis(1e-30, 1e30).ticks.size() <= 8);
-  for (const double same : {0.0, 0.5}) CHECK(range_axis(same, same).ticks.size() >= 2);
-  const HeightAxis negative = range_axis(-3, -1);
-  CHECK((negative.begin == -3 && negative.end == Approx(-1)));
 }
 
 TEST_CASE("the plot of runs draws the loss of each over its steps, and what evaluations found") {

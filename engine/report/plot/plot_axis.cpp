@@ -1,4 +1,4 @@
-#include "engine/report/sweep/plot_axis.h"
+#include "engine/report/plot/plot_axis.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/report/sweep/svg_drawing.h"
+#include "engine/report/plot/svg_drawing.h"
 
 #include <fmt/format.h>
 

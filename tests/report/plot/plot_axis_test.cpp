@@ -1,0 +1,49 @@
+#include "engine/report/plot/plot_axis.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace trainer;
+
+TEST_CASE("axes have round ends and spread values evenly") {
+  for (const double highest : {1.0, 1000.0, 1025.0, 7.5e6, 3.1e9}) {
+    const HeightAxis bytes = bytes_axis(highest);
+    CHECK(bytes.end >= highest);
+    CHECK(bytes.end <= std::max(2 * highest, 1.0));
+    CHECK(bytes.ticks.size() >= 2);
+    CHECK(bytes.ticks.size() <= 8);
+    CHECK(bytes.ticks.front().label == "0 B");
+    CHECK(number_axis(highest).end >= highest);
+    CHECK(number_axis(highest).ticks.size() <= 8);
+  }
+  CHECK(bytes_axis(double{3 << 20}).ticks[1].label == "512.00 KiB");
+  CHECK(number_axis(0).ticks.size() >= 2);
+
+  const ValueAxis doubling = value_axis({"8", "16", "32", "64"});
+  CHECK(doubling.is_logarithmic);
+  CHECK(doubling.positions[1] - doubling.positions[0] == Approx(doubling.positions[3] - doubling.positions[2]));
+  const ValueAxis even = value_axis({"10", "20", "30", "40"});
+  CHECK_FALSE(even.is_logarithmic);
+  CHECK(even.positions[1] - even.positions[0] == Approx(even.positions[3] - even.positions[2]));
+  CHECK_FALSE(value_axis({"0", "1", "10", "100"}).is_logarithmic);
+  CHECK_FALSE(value_axis({"8", "all"}).is_continuous);
+  CHECK(value_axis({"off"}).positions == std::vector<double>{0.5});
+}
+
+TEST_CASE("an axis of a range begins near its lowest, and is logarithmic where the range is wide") {
+  const HeightAxis near = range_axis(0.90, 0.99);
+  CHECK((near.begin <= 0.90 && near.begin >= 0.85 && near.end >= 0.99 && near.end <= 1.05));
+  CHECK(near.at(near.begin) == Approx(0).margin(1e-12));
+  CHECK(near.at(near.end) == Approx(1));
+  CHECK(range_axis(0.1, 2.3).begin == 0);
+  const HeightAxis wide = range_axis(0.003, 20);
+  CHECK(wide.is_logarithmic);
+  CHECK((wide.begin == Approx(0.001) && wide.end == Approx(100)));
+  CHECK(wide.at(0.1) == Approx(0.4));
+  CHECK(wide.at(0) == 0);
+  CHECK(range_axis(1e-30, 1e30).ticks.size() <= 8);
+  for (const double same : {0.0, 0.5}) CHECK(range_axis(same, same).ticks.size() >= 2);
+  const HeightAxis negative = range_axis(-3, -1);
+  CHECK((negative.begin == -3 && negative.end == Approx(-1)));
+}
