@@ -209,6 +209,7 @@ class TrainingRun {
     start.planned_touched = stage_->planned_touched;
     start.planned_by_category = stage_->planned_by_category;
     start.teller = this_process();
+    start.planned_peak_reserved = stage_->planned_peak_reserved;
     start.tokens_per_sample = progress_.token_rates.tokens_per_sample;
     start.flops_per_sample = progress_.token_rates.flops_per_sample;
     start.peak_flops_per_second = progress_.token_rates.peak_flops_per_second;

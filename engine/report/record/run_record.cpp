@@ -190,6 +190,8 @@ void RunReader::take(const std::string& line) {
     record_.out_of_memory.reset();
     record_.diverged.reset();
     ++record_.num_starts;
+    record_.first_steps.push_back(integer_or(event, "first_step", 1));
+    record_.planned_peak_reserved = integer_or(event, "planned_peak_reserved", 0);
     record_.start = *std::move(json);
   } else if (name == "step") {
     RecordedStep step{.step = event.at("step").integer(1),

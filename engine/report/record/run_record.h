@@ -68,10 +68,12 @@ struct RunRecord {
   Json config;         ///< the resolved configuration, of that event
   std::string device_kind, device_name, trainer_version;
   std::int64_t capacity = 0, parameters = 0, total_steps = 0, steps_per_epoch = 0, batch_size = 0;
-  std::int64_t num_starts = 0;           ///< above 1: it was resumed
-  std::vector<std::string> stage_names;  ///< in the order they were met; "train" of a run without stages
-  std::vector<Json> stages;              ///< stage events
-  std::vector<RecordedStep> steps;       ///< ascending
+  std::int64_t num_starts = 0;             ///< above 1: it was resumed
+  std::vector<std::int64_t> first_steps;   ///< of each start: the first step that it makes
+  std::int64_t planned_peak_reserved = 0;  ///< as the last start was planned; 0: it was not, or did not fit
+  std::vector<std::string> stage_names;    ///< in the order they were met; "train" of a run without stages
+  std::vector<Json> stages;                ///< stage events
+  std::vector<RecordedStep> steps;         ///< ascending
   std::vector<RecordedEvaluation> evaluations;
   std::vector<RecordedWarning> warnings;
   std::vector<std::int64_t> checkpoints;  ///< steps

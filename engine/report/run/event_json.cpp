@@ -107,6 +107,7 @@ Json json_of(const StartEvent& event) {
                {"first_step", event.first_step},
                {"batch_size", event.batch_size},
                {"asked_batch_size", event.asked_batch_size ? Json(*event.asked_batch_size) : Json(nullptr)},
+               {"planned_peak_reserved", event.planned_peak_reserved},
                {"adapted", event.adapted},
                {"transport", event.carrier ? Json(*event.carrier == Carrier::mpi ? "mpi" : "tcp") : Json(nullptr)},
                {"preprocessing", preprocessing_json<Json>(event.preprocessing)},

@@ -71,6 +71,8 @@ TEST_CASE("A run's record has what its events told") {
                line_of(CheckpointEvent{.step = 2, .path = "x"}));
   const RunRecord record = read_run(folder.path());
   CHECK(record.name == "digits <b>&\"'");
+  CHECK(record.planned_peak_reserved == 0);  // of one that an older trainer wrote
+  CHECK(record.first_steps == std::vector<std::int64_t>{1});
   CHECK(record.total_steps == 9);
   CHECK(record.capacity == 1000);
   CHECK(record.status() == "unfinished");
@@ -122,8 +124,10 @@ TEST_CASE("A resumed run has begun twice, and its end is that of the last time")
   end.steps = 1;
   folder.write(recorded_start() + line_of(recorded_step(1)) + line_of(end));
   CHECK(read_run(folder.path()).status() == "interrupted");
-  folder.write(recorded_start() + line_of(recorded_step(2)));
+  folder.write(recorded_start(R"(,"first_step":2,"planned_peak_reserved":4096)") + line_of(recorded_step(2)));
   const RunRecord record = read_run(folder.path());
+  CHECK(record.first_steps == std::vector<std::int64_t>{1, 2});
+  CHECK(record.planned_peak_reserved == 4096);
   CHECK(record.status() == "unfinished");
   CHECK(record.num_starts == 2);
   CHECK(record.steps.size() == 2);

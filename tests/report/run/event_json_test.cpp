@@ -62,6 +62,7 @@ TEST_CASE("the start event carries the resolved configuration and the version") 
   start.device_kind = "cpu";
   start.device_name = "a \"processor\"";
   start.capacity = 12345;
+  start.planned_peak_reserved = 2345;
   start.num_parameters = 99;
   start.trainer_version = "1.2.3";
   start.teller = {.pid = 77, .host = "box", .begin_seconds = 1.5e9};
@@ -74,6 +75,7 @@ TEST_CASE("the start event carries the resolved configuration and the version") 
   CHECK(event["time"] == 1.5e9);
   CHECK(event["event"] == "start");
   CHECK(event["config"]["train"]["batch_size"] == 32);
+  CHECK(event["planned_peak_reserved"] == 2345);
   CHECK(event["device"] == json({{"kind", "cpu"}, {"name", "a \"processor\""}, {"capacity", 12345}}));
   CHECK(event["parameters"] == 99);
   CHECK(event["version"] == "1.2.3");
