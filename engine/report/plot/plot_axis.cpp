@@ -60,23 +60,43 @@ HeightAxis number_axis(double highest) {
   return axis_in_steps(0, highest, round_step(highest), number_label);
 }
 
-HeightAxis range_axis(double lowest, double highest) {
-  constexpr double wide = 100, near_zero = 0.5;
-  if (!(highest > lowest)) return number_axis(highest);
-  if (lowest > 0 && highest > wide * lowest) {
-    HeightAxis axis;
-    axis.is_logarithmic = true;
-    const double first = std::floor(std::log10(lowest)), last = std::ceil(std::log10(highest));
-    axis.begin = std::pow(10.0, first);
-    axis.end = std::pow(10.0, last);
-    const double apart = std::ceil((last - first) / most_axis_steps);
-    for (double power = first; power <= last; power += apart)
-      axis.ticks.push_back({(power - first) / (last - first), number_label(std::pow(10.0, power))});
-    return axis;
-  }
-  if (lowest >= 0 && lowest < near_zero * highest) return number_axis(highest);
+HeightAxis linear_axis(double lowest, double highest) {
+  constexpr double near_zero = 0.5;
+  if (!(highest > lowest) || (lowest >= 0 && lowest < near_zero * highest)) return number_axis(highest);
   const double step = round_step(highest - lowest);
   return axis_in_steps(std::floor(lowest / step), highest, step, number_label);
+}
+
+HeightAxis logarithmic_axis(double lowest, double highest) {
+  constexpr double few_decades = 2, rounding = 1e-9;
+  const double first = std::log10(lowest), last = std::log10(std::max(highest, lowest));
+  std::vector<double> marks = {0};
+  if (last - first < few_decades) marks = {0, std::log10(2.0), std::log10(5.0)};
+  std::vector<double> places;  // logarithms, from the last at or below the lowest to the first at or above the highest
+  const double apart = std::max(1.0, std::ceil((std::ceil(last) - std::floor(first)) / most_axis_steps));
+  for (double power = std::floor(first); places.empty() || places.back() < last - rounding; power += apart) {
+    for (const double mark : marks) {
+      const double place = power + mark;
+      if (!places.empty() && places.back() >= last - rounding) break;
+      if (place <= first + rounding) places.clear();
+      places.push_back(place);
+    }
+  }
+  if (places.size() == 1) places.push_back(places.front() + 1);
+  HeightAxis axis;
+  axis.is_logarithmic = true;
+  axis.begin = std::pow(10.0, places.front());
+  axis.end = std::pow(10.0, places.back());
+  for (const double place : places)
+    axis.ticks.push_back(
+        {(place - places.front()) / (places.back() - places.front()), number_label(std::pow(10.0, place))});
+  return axis;
+}
+
+HeightAxis range_axis(double lowest, double highest) {
+  constexpr double wide = 100;
+  if (!(lowest > 0 && highest > wide * lowest)) return linear_axis(lowest, highest);
+  return logarithmic_axis(lowest, highest);
 }
 
 double HeightAxis::at(double value) const {

@@ -29,6 +29,10 @@ HeightAxis number_axis(double highest);
 /// The same from `lowest`, or from 0 where that is not much lower. Logarithmic, in powers of ten, where the highest is
 /// more than a hundred times the lowest.
 HeightAxis range_axis(double lowest, double highest);
+/// The same, never logarithmic.
+HeightAxis linear_axis(double lowest, double highest);
+/// For values above 0, from a power of ten to another; over less than two of them also from 2 and 5 times one.
+HeightAxis logarithmic_axis(double lowest, double highest);
 
 /// An axis of the values of a swept key, in the order given: numbers where they lie, on a linear or a logarithmic
 /// scale, whichever spreads them more evenly; texts side by side.

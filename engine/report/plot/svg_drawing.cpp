@@ -42,11 +42,11 @@ std::string svg_polygon(const std::vector<SvgPoint>& points, std::string_view cl
 
 // Colours are written out and not named by variables, which not every renderer knows.
 const char* const plot_style_sheet = R"(text { font: 12px system-ui, sans-serif; fill: #24292f }
-.title { font-size: 16px; font-weight: 600 }
+.title { font-size: 16px; font-weight: 600 } .name { font-weight: 600 }
 .end { text-anchor: end } .middle { text-anchor: middle }
 .soft { fill: #57606a }
 .paper { fill: #ffffff }
-.axis { stroke: #8c959f } .grid { stroke: #eaeef2 }
+.axis { stroke: #8c959f } .grid { stroke: #eaeef2 } .mark { stroke: #8c959f; stroke-dasharray: 2 4 }
 .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 6 4 } .thin { fill: none; stroke-width: 1.5; stroke-dasharray: 2 3 }
 .capacity { fill: none; stroke: #57606a; stroke-width: 1.5; stroke-dasharray: 8 4 }
 .cross { fill: none; stroke: #cf222e; stroke-width: 2.5 } .bad { fill: #cf222e }
@@ -56,7 +56,7 @@ const char* const plot_style_sheet = R"(text { font: 12px system-ui, sans-serif;
 .k4 { stroke: #9a6700 } .f4 { fill: #9a6700 } .k5 { stroke: #0e7c86 } .f5 { fill: #0e7c86 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .soft { fill: #9198a1 } .paper { fill: #0d1117 } .hollow { fill: #0d1117 }
-.axis { stroke: #656c76 } .grid { stroke: #262c36 } .capacity { stroke: #9198a1 }
+.axis, .mark { stroke: #656c76 } .grid { stroke: #262c36 } .capacity { stroke: #9198a1 }
 .cross { stroke: #ff7b72 } .bad { fill: #ff7b72 }
 .k0 { stroke: #58a6ff } .f0 { fill: #58a6ff } .k1 { stroke: #ffa657 } .f1 { fill: #ffa657 }
 .k2 { stroke: #56d364 } .f2 { fill: #56d364 } .k3 { stroke: #bc8cff } .f3 { fill: #bc8cff }

@@ -7,8 +7,6 @@
 namespace trainer {
 namespace {
 
-constexpr std::array<std::array<unsigned, dots_down>, dots_across> dot_bits = {
-    {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 constexpr unsigned upper_dots = 0x01 | 0x02 | 0x08 | 0x10;
 
 std::string braille(unsigned dots) {
@@ -19,8 +17,12 @@ std::string braille(unsigned dots) {
 
 }  // namespace
 
-void DotCanvas::set(std::size_t x, std::size_t y) {
-  cells_[y / dots_down * columns_ + x / dots_across] |= dot_bits[x % dots_across][y % dots_down];
+void DotCanvas::set(std::size_t x, std::size_t y, std::optional<Ink> ink) {
+  constexpr std::array<std::array<unsigned, dots_down>, dots_across> bits = {
+      {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+  Cell& cell = cells_[y / dots_down * columns_ + x / dots_across];
+  cell.dots |= bits[x % dots_across][y % dots_down];
+  cell.ink = ink;
 }
 
 void DotCanvas::draw(std::span<const double> heights, double lowest, double highest) {
@@ -40,18 +42,49 @@ void DotCanvas::draw(std::span<const double> heights, double lowest, double high
   }
 }
 
+void DotCanvas::write(std::size_t column, std::size_t row, std::string_view letter, std::optional<Ink> ink) {
+  Cell& cell = cells_[row * columns_ + column];
+  cell.letter = letter;
+  cell.ink = ink;
+}
+
+bool DotCanvas::is_empty(std::size_t column, std::size_t row) const {
+  const Cell& cell = cells_[row * columns_ + column];
+  return cell.dots == 0 && cell.letter.empty();
+}
+
 std::string DotCanvas::cell(std::size_t column, std::size_t row, bool ascii) const {
-  const unsigned dots = cells_[row * columns_ + column];
-  if (dots == 0) return " ";
-  if (!ascii) return braille(dots);
-  const bool has_upper = (dots & upper_dots) != 0, has_lower = (dots & ~upper_dots) != 0;
+  const Cell& cell = cells_[row * columns_ + column];
+  if (!cell.letter.empty()) return cell.letter;
+  if (cell.dots == 0) return " ";
+  if (!ascii) return braille(cell.dots);
+  const bool has_upper = (cell.dots & upper_dots) != 0, has_lower = (cell.dots & ~upper_dots) != 0;
   return has_upper && has_lower ? ":" : has_upper ? "'" : ".";
 }
 
-std::string DotCanvas::row(std::size_t index) const {
-  std::string text;
-  for (std::size_t column = 0; column < columns_; ++column) text += cell(column, index);
-  text.erase(text.find_last_not_of(' ') + 1);
+std::string DotCanvas::row(std::size_t index, const Style& style) const {
+  std::string text, piece;
+  std::optional<Ink> ink;
+  std::size_t blanks = 0;
+  const auto end_piece = [&] {
+    text += ink ? paint(style, *ink, piece) : piece;
+    piece.clear();
+  };
+  for (std::size_t column = 0; column < columns_; ++column) {
+    const Cell& cell = cells_[index * columns_ + column];
+    if (is_empty(column, index)) {
+      ++blanks;
+      continue;
+    }
+    if (blanks > 0 || cell.ink != ink) {
+      end_piece();
+      text.append(blanks, ' ');
+      blanks = 0;
+      ink = cell.ink;
+    }
+    piece += this->cell(column, index);
+  }
+  end_piece();
   return text;
 }
 

@@ -47,3 +47,22 @@ TEST_CASE("an axis of a range begins near its lowest, and is logarithmic where t
   const HeightAxis negative = range_axis(-3, -1);
   CHECK((negative.begin == -3 && negative.end == Approx(-1)));
 }
+
+TEST_CASE("a logarithmic axis ends at 1, 2 or 5 times a power of ten, and has few marks over many") {
+  const HeightAxis narrow = logarithmic_axis(0.9, 1.1);
+  CHECK((narrow.begin == Approx(0.5) && narrow.end == Approx(2)));
+  CHECK(narrow.at(1) == Approx(0.5));
+  const HeightAxis wide = logarithmic_axis(3e-30, 4e30);
+  CHECK((wide.begin <= 3e-30 && wide.end >= 4e30));
+  for (const HeightAxis& axis : {narrow, wide, logarithmic_axis(1, 1), logarithmic_axis(1e-300, 1e300),
+                                 logarithmic_axis(0.3, 299), logarithmic_axis(5, 5)}) {
+    CHECK(axis.ticks.size() >= 2);
+    CHECK(axis.ticks.size() <= 10);
+    CHECK(axis.ticks.front().at == 0);
+    CHECK(axis.ticks.back().at == Approx(1));
+  }
+  CHECK(logarithmic_axis(1, 10).end == Approx(10));
+  const HeightAxis linear = linear_axis(0.003, 20);
+  CHECK_FALSE(linear.is_logarithmic);
+  CHECK(linear.begin == 0);
+}
