@@ -39,9 +39,10 @@ std::string more_help() {
                    "run configs/quickstart.yaml train.batch_size=32 output=runs/batch32"}) +
          "\n\n'" + trainer_command("run --help") + R"(' tells more, and so does every command.
 
-Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration,
-3 out of memory, 4 planned and does not fit, 5 diverged, 6 data or file,
-7 device not available, 75 interrupted, resumable)";
+Exit codes: 0 done, 1 unexpected failure, or a check of compare that fails,
+2 usage or configuration, 3 out of memory, 4 planned and does not fit,
+5 diverged, 6 data or file, 7 device not available,
+75 interrupted, resumable)";
 }
 
 void print_error(const std::string& message) {
@@ -97,6 +98,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_sweep_command(app, action);
   add_report_command(app, action);
   add_top_command(app, action);
+  add_compare_command(app, action);
   add_summary_command(app, action);
   add_data_command(app, action);
   add_check_command(app, action);

@@ -17,7 +17,7 @@ TEST_CASE("without arguments the short help is shown") {
   CHECK_THAT(result.out, Contains("Usage: trainer"));
   for (const char* command :
        {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate", "lr-find",
-        "eval", "export", "export-trace", "predict", "report", "tokenizer", "doctor"})
+        "eval", "export", "export-trace", "predict", "report", "tokenizer", "compare", "plot", "top", "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
@@ -41,6 +41,8 @@ TEST_CASE("every command has a short help with an example") {
                                                           {"predict"},
                                                           {"report"},
                                                           {"tokenizer"},
+                                                          {"compare"},
+                                                          {"plot"},
                                                           {"doctor"},
                                                           {"config", "show"},
                                                           {"config", "explain"},

@@ -249,6 +249,7 @@ class EventsSchema(unittest.TestCase):
             ("predict runs/text text.txt nothing.txt --top 2", 6),
             ("predict runs/tokens tokens.bin", 0),
             ("plan runs/text --predict auto", 0),
+            ("compare runs/done runs/half --check memory=1000% --check config=0", 1),
         ]:
             events += self.events_of(words, exit_code)
         # A disk on which the checkpoint has no room.

@@ -20,7 +20,7 @@ PASTED_AS = "'./my tools/trainer'"
 SECONDS = 5
 TOO_LARGE = ["configs/quickstart.yaml", "memory.limit=4MiB"]
 COMMANDS = ("run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate",
-            "lr-find", "eval", "export", "export-trace", "predict", "report", "tokenizer", "doctor")
+            "lr-find", "eval", "export", "export-trace", "predict", "report", "tokenizer", "compare", "plot", "top", "doctor")
 
 
 def commands_in(text):
@@ -83,9 +83,9 @@ class PrintedCommands(unittest.TestCase):
             commands = commands_in(self.call([command, "--help"]))
             examples = [one for one in commands if "[" not in one]
             self.assertTrue(examples, command)
-            if command not in ("bench", "init"):  # of generate, eval, export and predict there is no run yet
+            if command not in ("bench", "init"):  # of generate, eval, export, predict, compare and plot there is no run yet
                 codes = {"plan": (0, 4), "check": (0, 4), "generate": (2,), "eval": (2,), "export": (2, 6),
-                         "predict": (6,)}
+                         "predict": (6,), "compare": (6,), "plot": (6,)}
                 self.paste(examples[0], codes.get(command, (0,)))
 
     def test_what_starts_a_configuration(self):
