@@ -99,6 +99,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   add_report_command(app, action);
   add_top_command(app, action);
   add_compare_command(app, action);
+  add_plot_command(app, action);
   add_summary_command(app, action);
   add_data_command(app, action);
   add_check_command(app, action);

@@ -24,6 +24,7 @@ void add_sweep_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_top_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
+void add_plot_command(CLI::App& app, Action& action);
 void add_summary_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);

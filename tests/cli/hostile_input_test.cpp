@@ -43,6 +43,8 @@ TEST_CASE("an empty value is refused wherever it stands, and not taken for none"
            {"sweep", "configs/quickstart.yaml", "optimizer.lr=0.1,0.2", "--gpu", ""},
            {"data", "configs/quickstart.yaml", "--sheet", ""},
            {"lr-find", "configs/quickstart.yaml", "--svg", ""},
+           {"plot", "runs/a", "--svg", ""},
+           {"plot", "runs/a", "--of="},
            {"compare", "runs/a", "runs/b", "--check", ""},
            {"eval", "configs/quickstart.yaml", "--data", ""},
            {"eval", "configs/quickstart.yaml", "--confusion="},
