@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/terminal/terminal.h"
+#include "engine/report/sweep/sweep_charts.h"
 #include "engine/report/sweep/sweep_findings.h"
 
 namespace trainer {
@@ -110,7 +111,8 @@ void SweepProgress::end(const SweepEnd& end, const std::vector<SweepRow>& rows) 
   if (form_ != Form::table) return;
   erase_status();
   const auto width = static_cast<std::size_t>(style_.width);
-  std::string text;
+  std::string text = sweep_charts(keys_, rows, style_);
+  if (!text.empty()) text += '\n';
   const auto say = [&](const std::string& sentence) { text += wrap(sentence, width) + '\n'; };
   if (const std::string largest = largest_values(keys_, rows); !largest.empty())
     say(fmt::format("Largest {} of these that fits: {}", keys_.front().key, largest));

@@ -370,8 +370,10 @@ class SweepPlot {
     std::vector<double> starts;
     for (const SweepRow* row : curve_rows_) {
       curves.push_back(curve_of(*row));
+      // Evaluations begin when much is learned already.
+      if (!row->train_losses.empty()) starts.push_back(row->train_losses.front().value);
       if (curves.back().empty()) continue;
-      starts.push_back(curves.back().front().value);
+      if (row->train_losses.empty()) starts.push_back(curves.back().front().value);
       for (const CurvePoint& point : curves.back()) {
         lowest = std::min(lowest, point.value);
         highest = std::max(highest, point.value);

@@ -60,6 +60,12 @@ TEST_CASE("the plot of runs draws the loss of each over its steps, and what eval
   // What diverges ends at the upper edge, and the others are not flattened.
   CHECK(numbers[5] - numbers[1] > 60);
 
+  // What evaluations find is shown where it is, up to twice where the losses of training begin.
+  rows[1].evaluations = {{20, 3.5, 0.1}};
+  const std::string evaluated = sweep_plot("lr", keys, rows);
+  CHECK_THAT(evaluated, Contains("lr=1: validation loss 3.5 at step 20"));
+  CHECK(count_of(evaluated, ">4</text>") == count_of(svg, ">4</text>") + 1);  // a mark of the axis, above 3.5
+
   std::vector<SweepRow> many;
   for (int i = 10; i < 30; ++i) {
     many.push_back(measured({std::to_string(i)}, 10 << 20, 500));
