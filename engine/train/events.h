@@ -61,7 +61,7 @@ struct StartEvent {
   ProcessMemory process{};
   std::int64_t planned_touched = 0;  ///< MemoryPlan::peak_touched; 0 where nothing was planned (memory.preflight: off)
   std::optional<CategoryBytes>
-      planned_by_category{};  ///< at the peak; nothing where nothing was planned, or it does not fit
+      planned_by_category{};               ///< at the peak; nothing where nothing was planned, or it does not fit
   std::int64_t planned_peak_reserved = 0;  ///< of the stage that begins; 0 where it was not planned, or does not fit
   TellingProcess teller{};
   std::int64_t tokens_per_sample = 0;             ///< 0: samples are no tokens

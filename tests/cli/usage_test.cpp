@@ -16,8 +16,9 @@ TEST_CASE("without arguments the short help is shown") {
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, Contains("Usage: trainer"));
   for (const char* command :
-       {"run", "plan", "fit", "bench", "sweep", "summary", "data", "check", "config", "init", "generate", "lr-find",
-        "eval", "export", "export-trace", "predict", "report", "tokenizer", "compare", "plot", "top", "doctor"})
+       {"run",    "plan",      "fit",      "bench",   "sweep", "summary", "data",         "check",
+        "config", "init",      "generate", "lr-find", "eval",  "export",  "export-trace", "predict",
+        "report", "tokenizer", "compare",  "plot",    "top",   "doctor"})
     CHECK_THAT(result.out, Contains(std::string("\n  ") + command + " "));
   CHECK(result.err.empty());
 }
