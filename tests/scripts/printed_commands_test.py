@@ -85,7 +85,7 @@ class PrintedCommands(unittest.TestCase):
             self.assertTrue(examples, command)
             if command not in ("bench", "init"):  # of generate, eval, export, predict, compare and plot there is no run yet
                 codes = {"plan": (0, 4), "check": (0, 4), "generate": (2,), "eval": (2,), "export": (2, 6),
-                         "predict": (6,), "compare": (6,), "plot": (6,)}
+                         "predict": (6,), "compare": (6,), "plot": (6,), "top": (2,)}  # which has no terminal here
                 self.paste(examples[0], codes.get(command, (0,)))
 
     def test_what_starts_a_configuration(self):
