@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/train/onnx/protobuf_message.h"
+#include "engine/files/protobuf_message.h"
 
 namespace trainer {
 

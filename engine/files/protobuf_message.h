@@ -1,7 +1,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,8 +20,16 @@ class ProtobufMessage {
   }
   void add_float(int field, float value) {
     add_tag(field, 5);
-    auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int i = 0; i < 4; ++i, bits >>= 8U) bytes_ += static_cast<char>(bits & 0xFFU);
+    add_fixed(std::bit_cast<std::uint32_t>(value));
+  }
+  void add_double(int field, double value) {
+    add_tag(field, 1);
+    add_fixed(std::bit_cast<std::uint64_t>(value));
+  }
+  /// A repeated field, packed.
+  void add_doubles(int field, std::span<const double> values) {
+    begin_bytes(field, static_cast<std::int64_t>(values.size() * sizeof(double)));
+    for (const double value : values) add_fixed(std::bit_cast<std::uint64_t>(value));
   }
   /// Of strings, bytes and messages.
   void add_bytes(int field, std::string_view bytes) {
@@ -33,9 +43,16 @@ class ProtobufMessage {
   }
 
   const std::string& bytes() const { return bytes_; }
+  /// Begins anew, and keeps the memory.
+  void clear() { bytes_.clear(); }
 
  private:
   void add_tag(int field, unsigned wire_type) { add_varint(static_cast<std::uint64_t>(field) << 3U | wire_type); }
+  /// The lowest byte first.
+  template <typename Bits>
+  void add_fixed(Bits bits) {
+    for (std::size_t i = 0; i < sizeof(Bits); ++i, bits >>= 8U) bytes_ += static_cast<char>(bits & 0xFFU);
+  }
   void add_varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
     bytes_ += static_cast<char>(value);

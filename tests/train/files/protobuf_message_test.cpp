@@ -1,7 +1,8 @@
-#include "engine/train/onnx/protobuf_message.h"
+#include "engine/files/protobuf_message.h"
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 using namespace trainer;
 
@@ -28,6 +29,12 @@ TEST_CASE("fields of a message are encoded as Protocol Buffers has them") {
   ProtobufMessage real;
   real.add_float(2, 1.0F);
   CHECK(real.bytes() == std::string("\x15\x00\x00\x80\x3f", 5));
+  ProtobufMessage wide;
+  wide.add_double(1, -2.0);
+  CHECK(wide.bytes() == std::string("\x09\x00\x00\x00\x00\x00\x00\x00\xc0", 9));
+  wide.clear();
+  wide.add_doubles(6, std::vector<double>{1.0, 0.0});
+  CHECK(wide.bytes() == std::string("\x32\x10\x00\x00\x00\x00\x00\x00\xf0\x3f", 10) + std::string(8, '\0'));
   ProtobufMessage begun;
   begun.begin_bytes(9, std::int64_t{3} << 32);
   CHECK(begun.bytes() == "\x4a\x80\x80\x80\x80\x30");
