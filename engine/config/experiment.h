@@ -375,6 +375,16 @@ struct CheckpointConfig {
   SourceLocation best_location = {};
 };
 
+/// Where a run is told beside events.jsonl while it goes on: engine/report/live/. Rank 0 does.
+struct LoggingConfig {
+  bool tensorboard = false;           ///< event files in the output folder
+  std::int64_t histograms_every = 0;  ///< steps, or epochs, between histograms of the weights there; 0: none
+  bool histograms_in_epochs = false;
+  std::string prometheus_file;        ///< rewritten while the run goes on; empty: none
+  std::int64_t prometheus_port = -1;  ///< of 127.0.0.1; 0: a free one; -1: none
+  std::string mlflow;                 ///< folder of MLflow's file store; empty: none
+};
+
 inline constexpr std::int64_t most_ranks = 1 << 16;
 inline constexpr std::int64_t most_prefetched = 64;
 /// What of a model ranks hold a part of each, instead of all of it (Rajbhandari et al., "ZeRO", SC'20).
@@ -513,6 +523,7 @@ struct Experiment {
   AverageConfig average;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  LoggingConfig logging;
   ParallelConfig parallel;
   std::string output;                           ///< output; runs/${name} by default
   std::vector<StageConfig> stages;              ///< what is trained one after the other; empty: this alone

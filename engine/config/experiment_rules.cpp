@@ -37,6 +37,7 @@ class Rules {
     check_optimizer_and_schedule();
     check_train();
     check_memory();
+    check_logging();
     check_parallel();
   }
 
@@ -81,6 +82,13 @@ class Rules {
       }
       begin = end + 1;
     }
+  }
+
+  void check_logging() {
+    const LoggingConfig& logging = experiment_.logging;
+    if (logging.histograms_every > 0 && !logging.tensorboard)
+      refuse({"logging.histograms_every", "logging.tensorboard"},
+             "'logging.histograms_every' is of TensorBoard's files", "logging.tensorboard: true beside it");
   }
 
   void check_model() {

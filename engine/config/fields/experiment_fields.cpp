@@ -48,6 +48,7 @@ std::vector<ExperimentField> make_fields() {
   add_average_fields(fields);
   add_train_fields(fields);
   add_checkpoint_fields(fields);
+  add_logging_fields(fields);
   add_parallel_fields(fields);
   fields.add(
       changes_numbers,
@@ -103,6 +104,8 @@ const std::vector<Section>& sections() {
        false, false},
       {"train.early_stopping", "Ending early when nothing gets better", false, false},
       {"checkpoint", "What is saved, and when", false, false},
+      {"logging", "Where a run is told while it goes on, beside events.jsonl; of several ranks rank 0 does", false,
+       false},
       {"parallel", "Several processes that train one model together", false, false},
   };
   return all;

@@ -66,6 +66,7 @@ void add_schedule_fields(Fields& fields);
 void add_average_fields(Fields& fields);
 void add_train_fields(Fields& fields);
 void add_checkpoint_fields(Fields& fields);
+void add_logging_fields(Fields& fields);
 void add_parallel_fields(Fields& fields);
 
 }  // namespace trainer

@@ -91,6 +91,7 @@ const Section* find_stage_section(std::string_view key) {
 const std::vector<SharedKey>& keys_of_all_stages() {
   static const std::vector<SharedKey> keys = {
       {"output", "stages are one run, which writes one folder"},
+      {"logging", "stages are one run, which is told in one place"},
       {"device", "stages run in one process, on one device"},
       {"parallel", "the same ranks train all stages"},
       {"seed", "stages go on with the parameters that the seed began"},

@@ -19,8 +19,8 @@ constexpr std::array absent_features = {
                   "processes share batches, each on its GPU or on CPUs, by parallel: {data: 4}; of one process "
                   "device.type=cuda:1 names the GPU"},
     AbsentFeature{" compile torch_compile jit ", "every network is compiled"},
-    AbsentFeature{" callbacks logger wandb tensorboard mlflow report_to ",
-                  "a run writes its events to events.jsonl in its folder, and with --json to stdout"},
+    AbsentFeature{" callbacks wandb comet neptune ",
+                  "a run writes its events to events.jsonl, with --json to stdout, and what logging asks for"},
     AbsentFeature{" mixup cutmix ", "both are transforms: data.transforms.train ends with them"},
     AbsentFeature{" perceptual perceptual_loss feature_loss vgg_loss ",
                   "such a loss is loss: {type: feature, network: …, layers: …}"},
