@@ -55,7 +55,7 @@ void ReplacedRun::set_aside() const {
   const std::vector<std::string> entries = own_checkpoint_entries(checkpoints());
   if (!entries.empty()) make_directories_durably(checkpoints_aside());
   for (const std::string& name : entries) move_entry(checkpoints() + "/" + name, checkpoints_aside() + "/" + name);
-  for (const char* name : own_run_files) move_entry(output_ + "/" + name, moving() + "/" + name);
+  for (const std::string& name : own_files_in(output_)) move_entry(output_ + "/" + name, moving() + "/" + name);
   for (const std::string& folder : {checkpoints_aside(), checkpoints(), moving(), output_}) sync_where_there(folder);
   move_entry(moving(), aside());
   sync_directory(output_);
@@ -66,6 +66,8 @@ void ReplacedRun::bring_back() const {
   move_entry(output_ + "/" + events_file, output_ + "/" + failed_events_file);
   remove_all_of(output_ + "/" + config_file);
   remove_all_of(output_ + "/" + out_of_memory_file);
+  remove_all_of(output_ + "/" + mlflow_run_file);
+  for (const std::string& name : tensorboard_files_in(output_)) remove_all_of(output_ + "/" + name);
   for (const std::string& name : own_checkpoint_entries(checkpoints())) remove_all_of(checkpoints() + "/" + name);
   move_entry(aside(), moving());
   sync_directory(output_);

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view step_prefix = "step-";
+constexpr std::string_view tensorboard_prefix = "events.out.tfevents.", tensorboard_suffix = ".trainer";
 constexpr const char* latest_link = "latest";
 constexpr const char* best_link = "best";
 
@@ -79,6 +80,34 @@ std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints) 
   return names;
 }
 
+std::string tensorboard_file(std::int64_t second) {
+  return fmt::format("{}{:010}{}", tensorboard_prefix, second, tensorboard_suffix);
+}
+
+std::int64_t second_of_tensorboard_file(const std::string& name) {
+  if (!name.starts_with(tensorboard_prefix) || !name.ends_with(tensorboard_suffix)) return -1;
+  std::int64_t second = -1;
+  const auto parsed = std::from_chars(name.data() + tensorboard_prefix.size(), name.data() + name.size(), second);
+  return parsed.ec == std::errc() && second >= 0 && name == tensorboard_file(second) ? second : -1;
+}
+
+std::vector<std::string> tensorboard_files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    std::string name = entry.path().filename().string();
+    if (second_of_tensorboard_file(name) >= 0) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> own_files_in(const std::string& folder) {
+  std::vector<std::string> names = tensorboard_files_in(folder);
+  names.insert(names.begin(), own_run_files.begin(), own_run_files.end());
+  return names;
+}
+
 std::string folder_of_rank(const std::string& run, std::int64_t rank) {
   return rank == 0 ? run : fmt::format("{}/{}/{}", run, ranks_folder, rank);
 }
@@ -128,7 +157,7 @@ void RunDirectory::remove_run() const {
     fs::remove_all(path, error);
     if (error) throw DataError(fmt::format("cannot remove {}: {}", path, error.message()));
   };
-  for (const char* name : own_run_files) remove(path_ + "/" + name);
+  for (const std::string& name : own_files_in(path_)) remove(path_ + "/" + name);
   remove_ranks(0);
   for (const std::string& name : own_checkpoint_entries(checkpoints_path())) remove(checkpoints_path() + "/" + name);
   std::error_code not_empty;

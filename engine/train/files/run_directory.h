@@ -19,8 +19,21 @@ inline constexpr const char* out_of_memory_words = "Out of memory";
 /// Samples that could not be read and were skipped, a line each, and the words that it begins with.
 inline constexpr const char* skipped_samples_file = "skipped_samples.txt";
 inline constexpr const char* skipped_samples_words = "Skipped samples";
-inline constexpr std::array own_run_files = {config_file, events_file, failed_events_file, out_of_memory_file,
-                                             skipped_samples_file};
+/// Which run of MLflow's file store it is (logging.mlflow).
+inline constexpr const char* mlflow_run_file = "mlflow_run.txt";
+inline constexpr std::array own_run_files = {config_file,        events_file,          failed_events_file,
+                                             out_of_memory_file, skipped_samples_file, mlflow_run_file};
+
+/// "events.out.tfevents.1760000000.trainer": TensorBoard's files of a process that began in that second
+/// (logging.tensorboard), of which a folder has any number. TensorBoard reads them in the order of their names.
+std::string tensorboard_file(std::int64_t second);
+/// -1: no such file.
+std::int64_t second_of_tensorboard_file(const std::string& name);
+/// The names of those in a folder, in order.
+std::vector<std::string> tensorboard_files_in(const std::string& folder);
+
+/// All names that a run may have in its folder: own_run_files, and its files of TensorBoard.
+std::vector<std::string> own_files_in(const std::string& folder);
 
 /// The names in a checkpoints/ that runs made: of checkpoints, and the links.
 std::vector<std::string> own_checkpoint_entries(const std::string& checkpoints);
