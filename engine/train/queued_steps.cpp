@@ -47,7 +47,7 @@ bool TrainingLoop::may_queue_behind(const QueuedStep& queued) const {
 }
 
 bool TrainingLoop::must_be_finished(std::int64_t number, const RunSchedule::Step& step) const {
-  return number >= last_step() || step.evaluates || checkpoint_is_due(number);
+  return number >= last_step() || step.evaluates || checkpoint_is_due(number) || histograms_are_due(number);
 }
 
 std::size_t TrainingLoop::most_queued() const {

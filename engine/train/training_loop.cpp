@@ -8,6 +8,7 @@
 #include "engine/plan/step_routines.h"
 #include "engine/train/agreement.h"
 #include "engine/train/non_finite_search.h"
+#include "engine/train/weights_watch.h"
 
 namespace trainer {
 namespace {
@@ -89,6 +90,7 @@ RunStatus TrainingLoop::run_steps() {
     if (!train_next_step()) return RunStatus::diverged;
     look_for_interruption();
     state_.evaluated = !step_of(state_.step).evaluates;
+    show_due_weights();
     if (!settle_step()) return RunStatus::diverged;
   }
   progress_.stopped_early = stops_early() && state_.step < last_step();
@@ -118,12 +120,25 @@ bool TrainingLoop::stops_early() const {
   return patience > 0 && state_.evaluations_without_improvement >= patience;
 }
 
-bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
-  const std::int64_t every = experiment_.checkpoint.every;
+bool TrainingLoop::is_due(std::int64_t number, std::int64_t every, bool in_epochs) const {
   if (every <= 0 || number <= state_.stage.step) return false;
   const RunSchedule::Step step = step_of(number);
-  if (experiment_.checkpoint.every_in_epochs) return step.ends_epoch && (step.epoch + 1) % every == 0;
+  if (in_epochs) return step.ends_epoch && (step.epoch + 1) % every == 0;
   return number % every == 0;
+}
+
+bool TrainingLoop::checkpoint_is_due(std::int64_t number) const {
+  return is_due(number, experiment_.checkpoint.every, experiment_.checkpoint.every_in_epochs);
+}
+
+bool TrainingLoop::histograms_are_due(std::int64_t number) const {
+  return is_due(number, experiment_.logging.histograms_every, experiment_.logging.histograms_in_epochs);
+}
+
+void TrainingLoop::show_due_weights() {
+  if (saver_ == nullptr || !histograms_are_due(state_.step)) return;
+  show_weights(executor_, options_.ranks, saver_->memory(), state_.step, options_.weights_watch);
+  last_finish_ = Clock::now();
 }
 
 bool TrainingLoop::save() {

@@ -25,8 +25,8 @@ namespace trainer {
 /// that the device never waits for the host: steps are queued (queue_step) and later finished (finish_step), at most
 /// one ahead, or, where short steps are started several at once (Note [Steps at once] in executor.h), as many as those
 /// that run and those that come next. None is queued beyond a step behind which the state is looked at (an evaluation,
-/// a checkpoint, the end), nor after an interruption, which then waits for what is queued. The state moves only when a
-/// step is finished. A loss that is not finite keeps its update and all later ones from changing anything
+/// a checkpoint, histograms, the end), nor after an interruption, which then waits for what is queued. The state moves
+/// only when a step is finished. A loss that is not finite keeps its update and all later ones from changing anything
 /// (start_loss_statistics in loss_statistics.h), so that divergence may be noticed as many steps late as are queued; so
 /// does a weight that an update made not finite, with the updates of later steps (Note [Lost weights] there).
 /// Under a loss scale an overflow is a skipped update instead, and divergence is an overflow that no scale helps
@@ -84,7 +84,11 @@ class TrainingLoop {
   void warn_of_weightless(std::int64_t step);
   bool evaluate();
   bool save();
+  bool is_due(std::int64_t number, std::int64_t every, bool in_epochs) const;
   bool checkpoint_is_due(std::int64_t number) const;
+  bool histograms_are_due(std::int64_t number) const;
+  /// Where histograms of them are due.
+  void show_due_weights();
   bool stops_early() const;
   /// Whether the run is asked to end, as all ranks have agreed.
   bool is_interrupted() const {

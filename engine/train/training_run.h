@@ -13,7 +13,8 @@
 
 namespace trainer {
 
-struct HostBatch;  // datasets/batch_reader.h
+struct HostBatch;    // datasets/batch_reader.h
+class WeightsWatch;  // weights_watch.h
 
 /// Looks at the batches of evaluations.
 class EvaluationWatch {
@@ -49,6 +50,7 @@ struct TrainingOptions {
   /// The learning rate of a step, in place of the schedule's; empty: the schedule's.
   std::function<double(std::int64_t step)> learning_rate{};
   EvaluationWatch* evaluation_watch = nullptr;  ///< may be none
+  WeightsWatch* weights_watch = nullptr;        ///< of logging.histograms_every, on rank 0; may be none
   /// Of the ranks that experiment.parallel speaks of, of which this is experiment.parallel.rank; null: there is one.
   Communicator* ranks = nullptr;
   std::optional<Carrier> carrier{};  ///< between them
