@@ -1,0 +1,76 @@
+#include "engine/report/live/mlflow_files.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+using namespace trainer;
+
+namespace {
+
+class MlflowFolder {
+ public:
+  MlflowFolder()
+      : path_((std::filesystem::temp_directory_path() / ("trainer-mlflow-" + std::to_string(getpid()))).string()) {
+    std::filesystem::create_directories(path_);
+  }
+  ~MlflowFolder() { std::filesystem::remove_all(path_); }
+  MlflowFolder(const MlflowFolder&) = delete;
+  MlflowFolder& operator=(const MlflowFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string mlflow_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("a quoted text is one line of ASCII") {
+  CHECK(yaml_quoted("plain: {a}") == R"("plain: {a}")");
+  CHECK(yaml_quoted("a\"b\\c\nd") == R"("a\"b\\c\u000ad")");
+  CHECK(yaml_quoted("\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80") == R"("\u00fc\u20ac\U0001f600")");
+  CHECK(yaml_quoted("\xff\x1b") == R"("\\xff\\x1b")");
+  CHECK(yaml_quoted("") == R"("")");
+}
+
+TEST_CASE("a key names a file in its folder, whatever it says") {
+  CHECK(mlflow_key("optimizer.lr") == "optimizer.lr");
+  CHECK(mlflow_key("../../etc/passwd") == "_.._.._etc_passwd");
+  CHECK(mlflow_key("/a b\n\xff") == "_a_b__");
+  CHECK(mlflow_key(".") == "_.");
+  CHECK(mlflow_key("") == "_");
+  CHECK(mlflow_key(std::string(10'000, 'k')).size() == 250);
+  CHECK(mlflow_key("." + std::string(10'000, 'k')).size() == 250);
+}
+
+TEST_CASE("an experiment is found by its name, also where its folder was made by others, and made once") {
+  const MlflowFolder store;
+  std::filesystem::create_directories(store.path() + "/0");
+  std::ofstream(store.path() + "/0/meta.yaml") << "{{{ not yaml";
+  std::filesystem::create_directories(store.path() + "/12");
+  std::ofstream(store.path() + "/12/meta.yaml") << "experiment_id: '12'\nname: 'it''s'\n";
+  std::filesystem::create_directories(store.path() + "/.trash/13");
+  std::ofstream(store.path() + "/.trash/13/meta.yaml") << "name: gone\n";
+  CHECK(find_or_make_experiment(store.path(), "it's", 5) == "12");
+  CHECK(find_or_make_experiment(store.path(), "gone", 12) == "13");  // 12 is taken
+  for (const std::string name : {"a\"\n../b: [", "\xf0\x9f\x98\x80", "\xff"}) {
+    const std::string id = find_or_make_experiment(store.path(), name, 20);
+    CHECK(find_or_make_experiment(store.path(), name, 99) == id);
+  }
+}
+
+TEST_CASE("metrics of later steps go, with lines that a killed process left unfinished") {
+  const MlflowFolder store;
+  const std::string path = store.path() + "/loss";
+  std::ofstream(path) << "10 0.5 1\n11 nan 2\n12 0.25 3\nodd\n13 0.2 2";
+  remove_later_metrics(path, 2);
+  CHECK(mlflow_text(path) == "10 0.5 1\n11 nan 2\n");
+}
