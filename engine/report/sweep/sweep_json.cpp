@@ -101,6 +101,13 @@ SweepJson config_without_output(const std::string& config_json) {
   return *std::move(config);
 }
 
+/// What the results of points follow from.
+SweepJson config_of_results(const std::string& config_json) {
+  SweepJson config = config_without_output(config_json);
+  if (config.is_object()) config.erase("logging");
+  return config;
+}
+
 SweepHeader sweep_header_of(const JsonInput<SweepJson>& json) {
   SweepHeader header;
   header.version = json.at("version").text();
@@ -278,7 +285,7 @@ std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string&
 
 std::vector<std::string> find_differences(const std::string& former_json, const std::string& json) {
   std::vector<std::string> found;
-  add_differences(config_without_output(former_json), config_without_output(json), "", found);
+  add_differences(config_of_results(former_json), config_of_results(json), "", found);
   return found;
 }
 

@@ -64,7 +64,8 @@ struct SweepLog {
 /// whole. Throws DataError, which names `path` and the line, where a line is not what a sweep writes.
 std::optional<SweepLog> read_sweep_log(std::string_view text, const std::string& path);
 
-/// Keys whose values differ between two resolved configurations, "train.steps (was 20, is 50)"; output is left out.
+/// Keys whose values differ between two resolved configurations, "train.steps (was 20, is 50)"; output and
+/// logging are left out.
 std::vector<std::string> find_differences(const std::string& former_json, const std::string& json);
 
 /// Reads what `trainer run --json` prints, line by line, and fills in a point's row.

@@ -192,7 +192,8 @@ TEST_CASE("a sweep's rows come back from its log as they were") {
       read_sweep_log(text + with(row, R"("peak_allocated":10485760)", R"("peak_allocated":9223372036854775808)"),
                      "sweep.jsonl"),
       Contains("'peak_allocated'"));
-  CHECK(find_differences(header.config_json, R"({"name":"x","output":"y","train":{"steps":50},"seed":1})") ==
+  CHECK(find_differences(header.config_json, R"({"name":"x","output":"y","train":{"steps":50},"seed":1,
+                                               "logging":{"tensorboard":true}})") ==
         Texts{"train.steps (was 20, is 50)", "seed (was null, is 1)"});
 }
 
