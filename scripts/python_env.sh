@@ -2,8 +2,8 @@
 # scripts/python_env.sh: the Python with PyTorch that the oracle (scripts/oracle/) and the benchmark compare with.
 # Makes the ignored .venv/ with the newest PyTorch that pip installs (a few GiB: PyPI's wheel for Linux brings CUDA's
 # libraries, and does not import without them); where that fails, with Debian's python3-torch over OpenBLAS. pandas,
-# torchvision, safetensors, tokenizers, tiktoken, transformers, onnx and onnxruntime, for the oracle alone, are added to an environment that
-# lacks them.
+# torchvision, safetensors, tokenizers, tiktoken, transformers, onnx, onnxruntime, tensorboard, prometheus_client and
+# mlflow-skinny, for the oracle alone, are added to an environment that lacks them.
 # Prints what is used; .venv/bin/python runs it. Delete .venv/ to make it anew.
 set -euo pipefail
 repository=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
@@ -50,6 +50,10 @@ fi
 if ! .venv/bin/python -c 'import onnx, onnxruntime' 2>/dev/null; then
   .venv/bin/python -m pip install onnx onnxruntime </dev/null >>"$log" 2>&1 ||
     say "pip has no onnx or onnxruntime; exported models are not tried with them."
+fi
+if ! .venv/bin/python -c 'import tensorboard, prometheus_client, mlflow' 2>/dev/null; then
+  .venv/bin/python -m pip install tensorboard prometheus_client mlflow-skinny </dev/null >>"$log" 2>&1 ||
+    say "pip has no tensorboard, prometheus_client or mlflow-skinny; what logging writes is not read by them."
 fi
 .venv/bin/python - <<'PYTHON'
 import platform, torch

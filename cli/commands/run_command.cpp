@@ -17,6 +17,7 @@
 #include "cli/commands/predict_arguments.h"
 #include "cli/device_factory.h"
 #include "cli/interrupt_signals.h"
+#include "cli/live_logs.h"
 #include "cli/rank_launcher.h"
 #include "cli/ranks.h"
 #include "cli/terminal/diagnostic_log.h"
@@ -322,6 +323,14 @@ ExitCode run_rank(const RunArguments& arguments, const ExperimentArguments& give
          return output_of(RunDirectory(experiment.output), is_own);
        }});
   EventFanout events;
+  // In front of the events' file, which then has what goes wrong there before the end.
+  std::optional<LiveLogs> logs;
+  if (ranks.leads()) {
+    events.add(logs.emplace(experiment, given.overrides, events));
+    options.weights_watch = logs->weights_watch();
+    if (const std::string address = logs->metrics_address(); !address.empty() && !arguments.quiet)
+      write_text(stderr, fmt::format("Metrics are served at {} while the run goes on.\n", address));
+  }
   events.add(event_file);
   if (arguments.json && ranks.leads())
     events.add(json_lines);
