@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <ranges>
 
 #include "engine/files/protobuf_message.h"
 
@@ -20,7 +19,7 @@ struct HistogramBuckets {
     std::vector<double> positive;
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
     limits.push_back(-std::numeric_limits<double>::max());
-    for (const double limit : std::ranges::reverse_view(positive)) limits.push_back(-limit);
+    for (std::size_t i = positive.size(); i-- > 0;) limits.push_back(-positive[i]);
     limits.push_back(0);
     limits.insert(limits.end(), positive.begin(), positive.end());
     limits.push_back(std::numeric_limits<double>::max());
