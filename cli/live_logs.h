@@ -8,10 +8,10 @@
 
 #include "cli/terminal/event_fanout.h"
 #include "engine/config/experiment.h"
-#include "engine/report/live/metrics_server.h"
-#include "engine/report/live/mlflow_sink.h"
-#include "engine/report/live/prometheus_sink.h"
-#include "engine/report/live/tensorboard_sink.h"
+#include "engine/report/logging/metrics_server.h"
+#include "engine/report/logging/mlflow_sink.h"
+#include "engine/report/logging/prometheus_sink.h"
+#include "engine/report/logging/tensorboard_sink.h"
 #include "engine/train/events.h"
 
 namespace trainer {

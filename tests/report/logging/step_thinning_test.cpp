@@ -1,4 +1,4 @@
-#include "engine/report/live/step_thinning.h"
+#include "engine/report/logging/step_thinning.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "engine/report/live/mlflow_files.h"
+#include "engine/report/logging/mlflow_files.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t longest_key = 250, longest_meta = std::size_t{1} << 16;
+constexpr std::size_t longest_mlflow_key = 250, longest_meta = std::size_t{1} << 16;
 
 /// The code point that begins at `i` of well-formed UTF-8, with `i` moved behind it.
 std::uint32_t next_code_point(std::string_view text, std::size_t& i) {
@@ -66,14 +66,14 @@ std::string yaml_quoted(std::string_view text) {
 }
 
 std::string mlflow_key(std::string_view name) {
-  std::string key(name.substr(0, longest_key));
+  std::string key(name.substr(0, longest_mlflow_key));
   for (char& letter : key) {
     const bool stays = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                        (letter >= '0' && letter <= '9') || letter == '_' || letter == '-' || letter == '.';
     if (!stays) letter = '_';
   }
   if (key.empty() || key.front() == '.') key.insert(key.begin(), '_');
-  return key.substr(0, longest_key);
+  return key.substr(0, longest_mlflow_key);
 }
 
 std::string find_or_make_experiment(const std::string& store, const std::string& name, std::int64_t milliseconds) {

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/report/live/event_message.h"
-#include "engine/report/live/live_scalars.h"
-#include "engine/report/live/step_thinning.h"
-#include "engine/report/live/weight_histogram.h"
+#include "engine/report/logging/event_message.h"
+#include "engine/report/logging/live_scalars.h"
+#include "engine/report/logging/step_thinning.h"
+#include "engine/report/logging/weight_histogram.h"
 #include "engine/train/events.h"
 #include "engine/train/weights_watch.h"
 

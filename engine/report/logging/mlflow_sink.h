@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/report/live/live_scalars.h"
-#include "engine/report/live/step_thinning.h"
+#include "engine/report/logging/live_scalars.h"
+#include "engine/report/logging/step_thinning.h"
 #include "engine/train/events.h"
 
 namespace trainer {

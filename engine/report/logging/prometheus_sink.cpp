@@ -1,4 +1,4 @@
-#include "engine/report/live/prometheus_sink.h"
+#include "engine/report/logging/prometheus_sink.h"
 
 #include <fmt/format.h>
 
@@ -41,7 +41,7 @@ void PrometheusSink::take(const Event& event) {
 }
 
 std::string PrometheusSink::text() const {
-  LiveRun run;
+  LoggedRun run;
   {
     const std::lock_guard lock(mutex_);
     run = run_;

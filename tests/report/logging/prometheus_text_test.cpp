@@ -1,4 +1,4 @@
-#include "engine/report/live/prometheus_text.h"
+#include "engine/report/logging/prometheus_text.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -15,7 +15,7 @@ TEST_CASE("labels of metrics hold any text on one line") {
 }
 
 TEST_CASE("metrics are told in base units, with their kind, and numbers that are not finite by name") {
-  LiveRun run;
+  LoggedRun run;
   run.name = "r";
   run.device = "cpu";
   StepEvent step;

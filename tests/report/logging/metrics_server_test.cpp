@@ -1,4 +1,4 @@
-#include "engine/report/live/metrics_server.h"
+#include "engine/report/logging/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/errors.h"
-#include "engine/report/live/prometheus_sink.h"
+#include "engine/report/logging/prometheus_sink.h"
 
 using namespace trainer;
 using Catch::Contains;

@@ -1,4 +1,4 @@
-#include "engine/report/live/weight_histogram.h"
+#include "engine/report/logging/weight_histogram.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
-#include "engine/report/live/event_message.h"
+#include "engine/report/logging/event_message.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
-#include "engine/report/live/crc32c.h"
-#include "tests/report/live/event_file.h"
+#include "engine/report/logging/crc32c.h"
+#include "tests/report/logging/event_file.h"
 
 using namespace trainer;
 

@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// What is known of a run that goes on, as of its newest events.
-struct LiveRun {
+struct LoggedRun {
   std::string name, device, device_name, version, stage = "train";
   std::int64_t capacity = 0, num_parameters = 0, num_planned_steps = 0;
   std::optional<StepEvent> step{};  ///< without its stage's name
@@ -26,7 +26,7 @@ struct LiveRun {
 
 /// In Prometheus' text exposition format 0.0.4: base units (seconds, bytes, ratios), `_total` for what only counts up,
 /// and the labels run, stage, device and rank.
-std::string prometheus_text(const LiveRun& run);
+std::string prometheus_text(const LoggedRun& run);
 
 /// The value of a label: UTF-8 with backslash, quote and newline escaped.
 std::string prometheus_label(std::string_view text);

@@ -1,4 +1,4 @@
-#include "engine/report/live/mlflow_files.h"
+#include "engine/report/logging/mlflow_files.h"
 
 #include <unistd.h>
 

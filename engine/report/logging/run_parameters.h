@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/report/live/event_message.h"
+#include "engine/report/logging/event_message.h"
 
 namespace trainer {
 

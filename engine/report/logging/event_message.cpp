@@ -1,7 +1,7 @@
-#include "engine/report/live/event_message.h"
+#include "engine/report/logging/event_message.h"
 
 #include "engine/config/text/utf8_text.h"
-#include "engine/report/live/crc32c.h"
+#include "engine/report/logging/crc32c.h"
 
 namespace trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/report/live/metrics_server.h"
+#include "engine/report/logging/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "engine/report/live/prometheus_text.h"
+#include "engine/report/logging/prometheus_text.h"
 
 #include <fmt/format.h>
 
@@ -130,7 +130,7 @@ std::string prometheus_label(std::string_view text) {
   return value;
 }
 
-std::string prometheus_text(const LiveRun& run) {
+std::string prometheus_text(const LoggedRun& run) {
   using enum MetricKind;
   PrometheusWriter writer(fmt::format(R"(run="{}",stage="{}",device="{}",rank="0")", prometheus_label(run.name),
                                       prometheus_label(run.stage), prometheus_label(run.device)));

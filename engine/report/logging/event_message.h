@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "engine/files/protobuf_message.h"
-#include "engine/report/live/live_scalars.h"
+#include "engine/report/logging/live_scalars.h"
 
 namespace trainer {
 

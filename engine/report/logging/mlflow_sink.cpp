@@ -1,4 +1,4 @@
-#include "engine/report/live/mlflow_sink.h"
+#include "engine/report/logging/mlflow_sink.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 
 #include "engine/config/load_experiment.h"
 #include "engine/config/text/utf8_text.h"
-#include "engine/report/live/mlflow_files.h"
-#include "engine/report/live/run_parameters.h"
+#include "engine/report/logging/mlflow_files.h"
+#include "engine/report/logging/run_parameters.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/train/files/run_directory.h"
 

@@ -1,4 +1,4 @@
-#include "engine/report/live/run_parameters.h"
+#include "engine/report/logging/run_parameters.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,4 +1,4 @@
-#include "engine/report/live/live_scalars.h"
+#include "engine/report/logging/live_scalars.h"
 
 #include <fmt/format.h>
 

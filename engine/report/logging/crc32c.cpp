@@ -1,4 +1,4 @@
-#include "engine/report/live/crc32c.h"
+#include "engine/report/logging/crc32c.h"
 
 #include <array>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine/report/live/prometheus_text.h"
+#include "engine/report/logging/prometheus_text.h"
 #include "engine/train/events.h"
 
 namespace trainer {
@@ -30,7 +30,7 @@ class PrometheusSink final : public EventSink {
   const std::string path_;
   const std::function<void(const std::string&)> warn_;
   mutable std::mutex mutex_;
-  LiveRun run_;                   ///< under the mutex
+  LoggedRun run_;                 ///< under the mutex
   double unwritten_seconds_ = 0;  ///< of what was told since the file was written
   bool has_warned_ = false;
 };

@@ -1,4 +1,4 @@
-#include "engine/report/live/weight_histogram.h"
+#include "engine/report/logging/weight_histogram.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "tests/report/live/event_file.h"
+#include "tests/report/logging/event_file.h"
 
 using namespace trainer;
 

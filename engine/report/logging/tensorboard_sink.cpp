@@ -1,4 +1,4 @@
-#include "engine/report/live/tensorboard_sink.h"
+#include "engine/report/logging/tensorboard_sink.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "engine/config/load_experiment.h"
-#include "engine/report/live/run_parameters.h"
+#include "engine/report/logging/run_parameters.h"
 #include "engine/report/run/adaptation_report.h"
 #include "engine/train/files/durable_file.h"
 #include "engine/train/files/run_directory.h"
