@@ -32,7 +32,7 @@ HOSTILE = ("</script><script>window.wasHostile = 1</script><img src=x onerror='w
 
 
 def run_trainer(*words, code=0):
-    done = subprocess.run([TRAINER, *words], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run([TRAINER, *words], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     if done.returncode != code:
         raise AssertionError(f"{words}: {done.returncode}, not {code}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -433,7 +433,7 @@ class Commands(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def report(self, *words, code=0):
-        done = subprocess.run([TRAINER, "report", *map(str, words)], cwd=REPOSITORY, capture_output=True, text=True)
+        done = subprocess.run([TRAINER, "report", *map(str, words)], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -446,6 +446,10 @@ class Commands(unittest.TestCase):
         self.assertIn("stands before any input", self.report("train.batch_size=3", "-o", page, code=2))
         self.assertIn("holds no run", self.report(self.folder, "-o", page, code=6))
         self.assertIn("is not there", self.report("nowhere.jsonl", "-o", page, code=6))
+        pipe = self.folder / "pipe.jsonl"
+        os.mkfifo(pipe)
+        self.assertIn("is no file", self.report(pipe, "-o", page, code=6))
+        pipe.unlink()
         self.assertIn("train.batch_siz", self.report(QUICKSTART, "train.batch_siz=3", "-o", page, code=2))
         self.assertIn("there is no rank 7", self.report(QUICKSTART, "--rank", "7", "-o", page, code=2))
         self.assertIn("not a list of ranks", self.report(QUICKSTART, "--rank", "x", "-o", page, code=2))

@@ -1,9 +1,12 @@
 // Several plans or runs beside each other: figures with what they differ by from the first, what grew, keys that
 // differ, maps under each other, curves in one chart.
 
+// What this process holds by itself is measured as each is planned, and says nothing of their difference.
+const outsideOfDevice = (event) => (event.device.kind === "cpu" ? 0 : event.outside_allocator.bytes);
+
 const comparedFigures = [
   ["peak allocated", (event) => event.peak_allocated], ["peak reserved", (event) => event.peak_reserved], ["peak requested", (event) => event.peak_requested],
-  ["outside the allocator", (event) => event.outside_allocator.bytes], ["capacity", (event) => event.capacity],
+  ["outside the allocator", outsideOfDevice], ["capacity", (event) => event.capacity],
 ];
 
 function difference(value, base) {
@@ -57,11 +60,19 @@ function keysTable(report) {
     config.map((row) => [element("code", {}, named(row.key, 80)), ...row.values.map((value) => (value === null ? element("span", {class: "quiet"}, "none") : named(value, 40)))]), {id: "compared-keys"});
 }
 
+/// Runs with their letters, where these stand for inputs.
+function labelledRuns({plans, inputs}) {
+  return inputs.map((input, i) => ({label: plans.length === inputs.length ? letter(i) : input.label, run: input.run})).filter(({run}) => run);
+}
+
 function measuredTable(report) {
-  const runs = report.inputs.filter((input) => input.run);
+  const runs = labelledRuns(report);
   if (runs.length < 2) return null;
-  const base = runs[0].run, columns = [{title: ""}, ...runs.map((input) => ({title: named(input.label, 30), number: true}))];
-  const bytes = (name, value) => [name, ...runs.map(({run}, i) => (i === 0 ? bytesCell(value(run)) : element("span", {}, bytesCell(value(run)), " ", difference(value(run), value(base)))))];
+  const base = runs[0].run, columns = [{title: ""}, ...runs.map(({label}) => ({title: named(label, 30), number: true}))];
+  const bytes = (name, value) => [name, ...runs.map(({run}, i) => {
+    if (run.num_steps === 0) return "-";
+    return i === 0 || base.num_steps === 0 ? bytesCell(value(run)) : element("span", {}, bytesCell(value(run)), " ", difference(value(run), value(base)));
+  })];
   const text = (name, value) => [name, ...runs.map(({run}) => value(run))];
   return plainTable("What the runs measured", columns, [
     bytes("peak allocated", (run) => run.peaks.allocated), bytes("peak reserved", (run) => run.peaks.reserved), bytes("most used", (run) => run.peaks.used),
@@ -83,8 +94,7 @@ function comparedSections(report, columns, panels) {
   } else {
     parts.push(section("Compared", {}, measuredTable(report), keysTable(report)));
   }
-  // Letters where they stand for inputs.
-  const runs = inputs.map((input, i) => ({label: plans.length === inputs.length ? letter(i) : input.label, run: input.run})).filter(({run}) => run);
+  const runs = labelledRuns(report);
   if (runs.length > 1) parts.push(section("Curves of the runs", {}, element("div", {class: "curves"}, runCharts(runs, columns).map((chart) => chart.element))));
   return parts;
 }

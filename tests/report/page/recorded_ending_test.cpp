@@ -1,0 +1,56 @@
+#include "engine/report/page/recorded_ending.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/errors.h"
+
+namespace trainer {
+namespace {
+
+Json told_failure() {
+  return Json::parse(R"json({"event":"oom","step":3,"phase":"forward","layer":"0 (linear)","buffer":"0.output",
+      "requested":512,"allocated":1024,"reserved":2048,"capacity":4096,
+      "top":[{"name":"0.weight","layer":"0 (linear)","category":"parameter","bytes":1024}],
+      "fixes":[{"set":["train.batch_size=2","name=it's"],"what":"a smaller batch","peak_reserved":2048,"fits":true,
+                "numbers":"other","relative_step_time":1.5}]})json");
+}
+
+}  // namespace
+
+TEST_CASE("The end that a run told is passed on with what plans each of its fixes") {
+  RunRecord run;
+  run.folder = "runs/a b";
+  CHECK(recorded_ending(run) == Json::parse(R"({"end":null,"oom":null,"diverged":null,"adaptations":[]})"));
+  run.out_of_memory = told_failure();
+  run.end = Json::parse(R"({"event":"end","status":"oom","seconds":2.5,"loss":null})");
+  run.diverged = Json::parse(R"({"event":"diverged","step":4,"loss":null,"layer":"","tensor":"0.output"})");
+  run.adaptations = {Json::parse(R"({"event":"adapt","step":1,"set":["train.batch_size=4"],"what":"smaller"})")};
+  const Json ending = recorded_ending(run);
+  CHECK(ending.at("end").at("seconds") == 2.5);
+  CHECK(ending.at("end").at("loss").is_null());
+  CHECK(ending.at("diverged").at("tensor") == "0.output");
+  CHECK(ending.at("adaptations").at(0).at("set") == Json::parse(R"(["train.batch_size=4"])"));
+  CHECK(ending.at("oom").at("top").at(0).at("bytes") == 1024);
+  CHECK(ending.at("oom").at("fixes").at(0).at("command") ==
+        "trainer plan 'runs/a b/config.yaml' train.batch_size=2 'name=it'\\''s'");
+}
+
+TEST_CASE("A value of a run's end that is not what it must be is refused with its file") {
+  RunRecord run;
+  run.path = "events.jsonl";
+  for (const auto& [key, value] : {std::pair<const char*, Json>{"step", "three"},
+                                   {"step", -1},
+                                   {"layer", 7},
+                                   {"capacity", 1.5},
+                                   {"top", "all"},
+                                   {"top", Json::parse(R"([{"name":"a"}])")},
+                                   {"fixes", Json::parse(R"([{"set":"a=1"}])")}}) {
+    CAPTURE(key, value.dump());
+    run.out_of_memory = told_failure();
+    (*run.out_of_memory)[key] = value;
+    CHECK_THROWS_AS(recorded_ending(run), DataError);
+  }
+}
+
+}  // namespace trainer
