@@ -116,7 +116,7 @@ class CurveChart {
       gridLineColor: palette.grid,
       highlightCircleSize: 3,
       includeZero: chart.unit === "bytes" && !this.isLog,
-      axes: {x: {axisLabelFormatter: (value) => formatCount(value), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36, labelsKMG2: chart.unit === "bytes"}},
+      axes: {x: {axisLabelFormatter: (value) => (Number.isInteger(value) ? formatCount(value) : ""), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36, labelsKMG2: chart.unit === "bytes"}},
       yRangePad: 6,
       highlightCallback: (_, step, points) => this.tell(step, points),
       unhighlightCallback: () => (this.readout.textContent = ""),
