@@ -68,7 +68,7 @@ class Pages(unittest.TestCase):
         path = self.make(name, *words)
         self.driver.get_log("browser"), self.driver.get_log("performance")
         self.driver.get(f"file://{path}")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while not self.js("return Boolean(window.trainerReport && window.trainerReport.isReady)"):
             self.assertLess(time.monotonic(), deadline, self.driver.get_log("browser"))
             time.sleep(0.05)
