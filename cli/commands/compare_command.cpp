@@ -65,7 +65,7 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->footer(
       "Only what is worse fails a check: more memory or time, less speed, a higher\nloss, a lower accuracy. A part "
       "(1%) "
-      "is of the first run's value; 0 allows nothing\nworse, exact no difference, ±1% neither direction.\n\n" +
+      "is of the first run's value; 0 allows\nnothing worse, exact no difference, ±1% neither direction.\n\n" +
       examples({"compare runs/a runs/b", "compare runs/main runs/change --check memory=0 --check speed=5%",
                 "compare plan.json runs/a"}));
   command->callback([arguments, &action] { action = [arguments] { return compare_named_runs(*arguments); }; });

@@ -90,6 +90,7 @@ std::vector<std::string> run_labels(const std::vector<RunRecord>& records) {
     labels.push_back(shortened(records.front().name.empty() ? records.front().path : records.front().name));
   } else {
     std::vector<const Json*> configs;
+    configs.reserve(records.size());
     for (const RunRecord& record : records) configs.push_back(&record.config);
     const std::vector<ConfigDifference> differences = config_differences(configs);
     const std::vector<const ConfigDifference*> named = naming_keys(differences, records.size());
