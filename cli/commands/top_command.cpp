@@ -221,6 +221,19 @@ void require_screen() {
     throw ConfigError(std::string(what) + " is no terminal; '--once' prints what would be shown, and ends");
 }
 
+CLI::Validator seconds_between_frames() {
+  return CLI::Validator(
+      [](std::string& text) {
+        constexpr double least = 0.1, most = 3600;
+        double seconds = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, seconds);
+        return is_number && seconds >= least && seconds <= most
+                   ? std::string()
+                   : "'" + text + "' is no number of seconds from 0.1 to 3600";
+      },
+      "");
+}
+
 ExitCode watch(const TopArguments& arguments) {
   LiveRuns runs(arguments.runs);
   const LiveView view{.ascii = !locale_takes_utf8()};
@@ -249,7 +262,7 @@ void add_top_command(CLI::App& app, Action& action) {
       ->type_name("...");
   command->add_option("--every", arguments->every, "Look again after so many seconds, 1 if not given")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(seconds_between_frames());
   command->add_flag("--once", arguments->once, "Print it once, as text of COLUMNS x LINES, 80 x 24 if not set");
   command->footer(
       "Progress, losses and evaluations, memory by category against the capacity, GPUs\nand the process, out of the "

@@ -245,6 +245,23 @@ TEST_CASE("a number of samples that no run counts is refused with the largest") 
   }
 }
 
+TEST_CASE("a run's folder with a name that a terminal would obey is shown by top as text") {
+  const ScratchFolder folder;
+  for (const std::string& name :
+       {std::string("a\x1b[31mb"), std::string("c\xff\rd"), std::string("\xe2\x80\xae") + "e"}) {
+    const std::string run = folder / name;
+    std::filesystem::create_directories(run);
+    std::ofstream(run + "/events.jsonl") << "\x1b]0;owned\x07\n";
+  }
+  ProcessOptions options;
+  options.environment = {{"LC_ALL", "C.UTF-8"}, {"COLUMNS", "100"}, {"LINES", "40"}};
+  const ProcessResult result = run_trainer({"top", "--once", folder.path()}, options);
+  CHECK(result.exit_code == 0);
+  CHECK(is_plain(result.out));
+  CHECK_THAT(result.out,
+             Contains("3 runs") && Contains("a?[31mb") && Contains("c? d") && Contains("?e") && Contains("damaged"));
+}
+
 #if !defined(__SANITIZE_ADDRESS__)  // which takes addresses without end
 
 TEST_CASE("where the system starts fewer threads than asked for, that is told before the first of them is needed") {

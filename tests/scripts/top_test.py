@@ -32,12 +32,33 @@ COLOR = re.compile(rb"\x1b\[[0-9;]*3[0-7][0-9;]*m")
 PICTURES = os.environ.get("TOP_PICTURES")
 
 
+class XtermScreen(pyte.Screen):
+    """With what curses uses of xterm and the emulator lacks: lines of a region that move up or down."""
+
+    def scroll_up(self, count=1):
+        self.at_top_of_region(self.delete_lines, count)
+
+    def scroll_down(self, count=1):
+        self.at_top_of_region(self.insert_lines, count)
+
+    def at_top_of_region(self, act, count):
+        column, row = self.cursor.x, self.cursor.y
+        self.cursor.y = self.margins.top if self.margins else 0
+        act(count)
+        self.cursor.x, self.cursor.y = column, row
+
+
+class XtermStream(pyte.ByteStream):
+    csi = {**pyte.ByteStream.csi, "S": "scroll_up", "T": "scroll_down"}
+    events = pyte.ByteStream.events | {"scroll_up", "scroll_down"}
+
+
 class Terminal:
     """A program on a terminal of its own, and what stands on it."""
 
     def __init__(self, words, folder, columns=80, rows=24, **environment):
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
+        self.screen = XtermScreen(columns, rows)
+        self.stream = XtermStream(self.screen)
         self.bytes = b""
         self.master, self.slave = pty.openpty()
         self.set_size(columns, rows)

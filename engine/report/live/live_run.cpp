@@ -136,6 +136,7 @@ void LiveRun::take_told() {
   if (!told.warnings.empty()) last_warning_ = told.warnings.back();
   if (!told.checkpoints.empty()) last_checkpoint_ = told.checkpoints.back();
   if (told.end) take_end();
+  if (told.out_of_memory) take_failure();
 }
 
 void LiveRun::take_start() {
@@ -191,6 +192,14 @@ void LiveRun::take_end() {
     by_category_ = measured;
     is_measured_ = true;
   }
+}
+
+void LiveRun::take_failure() {
+  const Json& event = *record().out_of_memory;
+  by_category_ = categories_in(event, "by_category");
+  is_measured_ = true;
+  highest_allocated_ = std::max(highest_allocated_, LiveInput(event).at("allocated").integer());
+  highest_reserved_ = std::max(highest_reserved_, LiveInput(event).at("reserved").integer());
 }
 
 std::string LiveRun::stage() const {

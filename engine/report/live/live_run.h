@@ -72,8 +72,8 @@ class LiveRun {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t highest_reserved() const { return highest_reserved_; }
   std::int64_t highest_allocated() const { return highest_allocated_; }
-  /// At the peak: once it has ended as measured, before as planned. Nothing where that is not told, and of a run that
-  /// was adapted while it goes on, whose plan is another by then.
+  /// At the peak: once it has ended as measured, before as planned; where memory ran out, at that moment. Nothing where
+  /// that is not told, and of a run that was adapted while it goes on, whose plan is another by then.
   const std::optional<CategoryBytes>& by_category() const { return by_category_; }
   bool is_measured() const { return is_measured_; }
 
@@ -99,6 +99,7 @@ class LiveRun {
   void take(const RecordedStep& step);
   void take(const RecordedEvaluation& evaluation);
   void take_end();
+  void take_failure();
   void forget_run();
 
   std::string folder_;

@@ -52,8 +52,8 @@ std::string out_of_memory_note(const LiveRun& run) {
   const std::optional<Json>& event = run.record().out_of_memory;
   if (!event) return "out of memory";
   const std::string phase = text_in(event, "phase"), layer = text_in(event, "layer");
-  return fmt::format("out of memory in step {}{}{}; what would fit: {} in its folder", step_in(event),
-                     phase.empty() ? "" : ", " + phase, layer.empty() ? "" : ", " + layer, out_of_memory_file);
+  return fmt::format("out of memory in step {}{}{}; see {}", step_in(event), phase.empty() ? "" : ", " + phase,
+                     layer.empty() ? "" : ", " + layer, out_of_memory_file);
 }
 
 std::string diverged_note(const LiveRun& run) {

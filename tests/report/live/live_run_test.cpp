@@ -117,6 +117,22 @@ TEST_CASE("the plan of an adapted run is not told as the one it goes on with") {
   CHECK(run.num_adaptations() == 1);
 }
 
+TEST_CASE("where memory ran out, who held it then is told, whatever the end event says of what ran") {
+  const FolderOfRuns folder;
+  folder.tell("a", live_start());
+  OutOfMemoryEvent oom;
+  oom.context.live.by_category = {5};
+  folder.tell("a", oom);
+  EndEvent end;
+  end.status = "oom";
+  folder.tell("a", end);
+  LiveRun run(folder.of("a"));
+  run.update();
+  CHECK(run.damage().empty());
+  REQUIRE(run.by_category());
+  CHECK(run.by_category()->front() == 5);
+}
+
 TEST_CASE("damage is told, what was read before it stays, and another file ends it") {
   const FolderOfRuns folder;
   folder.tell("a", live_start());
