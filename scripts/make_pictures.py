@@ -65,6 +65,11 @@ def report(binary, output, folder, *words):
     return None if output.exists() and done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
 
 
+def demand(problem):
+    if problem is not None:
+        sys.exit(" ".join(problem))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configs", nargs="*", type=pathlib.Path)
@@ -86,9 +91,9 @@ def main():
             binary = pathlib.Path("scripts/trainer")
             subprocess.run([binary, "run", "configs/quickstart.yaml", "-q"], cwd=folder, check=True)
             page = folder / "report.html"
-            report(binary, page, folder, "runs/quickstart")
+            demand(report(binary, page, folder, "runs/quickstart"))
             browser.picture(page, target / "report-run.png", "light", 1280, 900)
-            report(binary, page, folder, "configs/memory/gpt2.yaml", "train.batch_size=8", "--gpu", "rtx3060-12gb")
+            demand(report(binary, page, folder, "configs/memory/gpt2.yaml", "train.batch_size=8", "--gpu", "rtx3060-12gb"))
             browser.picture(page, target / "report-plan.png", "dark", 1280, 900)
         return
     asked.output.mkdir(parents=True, exist_ok=True)

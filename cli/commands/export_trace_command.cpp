@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,11 @@ struct ExportTraceArguments {
   std::optional<std::int64_t> rank;
   std::int64_t most_buffers = std::numeric_limits<std::int64_t>::max();
   bool overwrite = false, json = false, quiet = false;
+
+  /// Whether more is asked for than that a run is planned as it ran.
+  bool changes_the_plan() const {
+    return !experiment.overrides.empty() || !experiment.stage.empty() || !gpu.empty() || !capacity.empty() || rank;
+  }
 };
 
 /// What is written, and of what.
@@ -79,7 +85,7 @@ TracedInput trace_input(const ExportTraceArguments& arguments) {
     PlanningProgress progress(!arguments.quiet && !arguments.json);
     request.watch = &progress;
     RatesWarnings warnings;
-    const std::int64_t rank = arguments.rank.value_or(input.run ? rank_of_run(*input.run) : 0);
+    const std::int64_t rank = arguments.rank.value_or(input.run ? rank_of_folder(input.run->folder) : 0);
     return find_traced_plans(std::move(request), rank, MachineDevices(),
                              [&](const std::string& problem) { warnings.tell(problem); });
   };
@@ -93,6 +99,9 @@ TracedInput trace_input(const ExportTraceArguments& arguments) {
   } catch (const DataError& error) {
     input.problem = error.what();
   } catch (const DeviceError& error) {
+    input.problem = error.what();
+  } catch (const ConfigError& error) {
+    if (arguments.changes_the_plan()) throw;
     input.problem = error.what();
   }
   return input;
@@ -196,6 +205,14 @@ nlohmann::ordered_json trace_json(const ExportTraceArguments& arguments, const T
           {"perfetto", file(arguments.perfetto, perfetto_bytes)}};
 }
 
+bool is_one_file(const std::string& a, const std::string& b) {
+  const auto place_of = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return place_of(a) == place_of(b);
+}
+
 ExitCode export_trace(const ExportTraceArguments& arguments) {
   const auto refuse_inputs = [&](const std::vector<std::string>& inputs) {
     for (const std::string& output : {arguments.pytorch, arguments.perfetto}) refuse_own_input(output, inputs);
@@ -204,7 +221,7 @@ ExitCode export_trace(const ExportTraceArguments& arguments) {
     refuse_existing(output, arguments.overwrite);
   refuse_inputs({arguments.experiment.config_path});
   const TracedInput input = trace_input(arguments);
-  if (input.run) refuse_inputs({input.run->path, fmt::format("{}/{}", input.run->folder, config_file)});
+  if (input.run) refuse_inputs({input.run->path, (std::filesystem::path(input.run->folder) / config_file).string()});
   const std::int64_t pytorch_bytes = arguments.pytorch.empty() ? 0 : write_pytorch(arguments, input);
   const std::int64_t perfetto_bytes = arguments.perfetto.empty() ? 0 : write_perfetto(arguments, input);
   if (!input.problem.empty())
@@ -260,19 +277,21 @@ void add_export_trace_command(CLI::App& app, Action& action) {
   command->add_option("--rank", arguments->rank, "Of several ranks the one to trace; 0 if not given")
       ->type_name("K")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--buffers", arguments->most_buffers, "Only the lives of the N largest buffers")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+  CLI::Option* buffers =
+      command->add_option("--buffers", arguments->most_buffers, "Only the lives of the N largest buffers");
+  buffers->type_name("N")->check(CLI::NonNegativeNumber);
   command->add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->add_flag("-q,--quiet", arguments->quiet, "Print mistakes only");
   command->footer("Shown is the step that holds the peak; of a run also what it measured.\n\n" +
                   examples({"export-trace configs/quickstart.yaml --pytorch plan.pickle",
                             "export-trace runs/quickstart --perfetto run.json.gz"}));
-  command->callback([arguments, pytorch, perfetto, &action] {
+  command->callback([arguments, pytorch, perfetto, buffers, &action] {
     if (pytorch->count() + perfetto->count() == 0)
       throw CLI::ValidationError("--pytorch FILE or --perfetto FILE says what is to be written");
-    if (!arguments->pytorch.empty() && arguments->pytorch == arguments->perfetto)
+    if (buffers->count() > 0 && perfetto->count() == 0)
+      throw CLI::ValidationError("--buffers is of --perfetto FILE, which is not given");
+    if (pytorch->count() > 0 && perfetto->count() > 0 && is_one_file(arguments->pytorch, arguments->perfetto))
       throw CLI::ValidationError("--pytorch and --perfetto name one file; give each its own");
     action = [arguments] { return export_trace(*arguments); };
   });

@@ -18,7 +18,8 @@
 #include "engine/config/text/utf8_text.h"
 #include "engine/report/page/report_page.h"
 #include "engine/report/text/style.h"
-#include "engine/train/files/durable_file.h"
+#include "engine/train/files/replaced_file.h"
+#include "engine/train/files/run_directory.h"
 #include "engine/trainer_command.h"
 
 namespace trainer {
@@ -70,9 +71,9 @@ std::vector<ReportRequest> read_inputs(const ReportArguments& arguments) {
           fmt::format("'{}' stands behind a run, {}, which is shown as it was", word, requests.back().path));
     requests.back().overrides.push_back(word);
   }
-  if (requests.size() > most_inputs)
-    throw ConfigError(fmt::format("{} inputs are more than one page shows, {}", requests.size(), most_inputs));
   const std::vector<std::int64_t> ranks = read_rank_list(arguments.ranks);
+  if (const std::size_t count = requests.size() * std::max<std::size_t>(ranks.size(), 1); count > most_inputs)
+    throw ConfigError(fmt::format("{} inputs are more than one page shows, {}", count, most_inputs));
   for (const auto& [option, value] : {std::pair("--gpu", &arguments.gpu), std::pair("--capacity", &arguments.capacity)})
     if (value->find(',') != std::string::npos)
       throw ConfigError(fmt::format("{} '{}' is a list; a report plans for one, and '{}' compares", option, *value,
@@ -88,24 +89,27 @@ std::vector<ReportRequest> read_inputs(const ReportArguments& arguments) {
   return requests;
 }
 
-/// In one step, so that a page that is there stays whole.
 void write_page(const std::string& path, const std::string& html) {
-  const std::string temporary = path + ".tmp";
-  write_file_durably(temporary, html);
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (!error) return;
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  throw DataError(fmt::format("cannot write '{}': {}", path, error.message()));
+  ReplacedFile file(path);
+  file.write(html.data(), html.size());
+  file.finish();
+}
+
+/// What is read of an input, none of which the page may take the place of.
+void add_read_files(const ReportRequest& request, std::vector<std::string>& paths) {
+  if (!names_run(request.path)) {
+    paths.push_back(request.path);
+    return;
+  }
+  const std::filesystem::path events = events_path_of(request.path);
+  paths.push_back(events.string());
+  paths.push_back((events.parent_path() / config_file).string());
 }
 
 ExitCode report(const ReportArguments& arguments) {
   std::vector<ReportRequest> requests = read_inputs(arguments);
   std::vector<std::string> paths;
-  paths.reserve(requests.size());
-  for (const ReportRequest& request : requests)
-    paths.push_back(names_run(request.path) ? events_path_of(request.path) : request.path);
+  for (const ReportRequest& request : requests) add_read_files(request, paths);
   refuse_own_input(arguments.output, paths);
   refuse_existing(arguments.output, arguments.overwrite);
   PlanningProgress progress(!arguments.quiet);

@@ -191,7 +191,8 @@ PlanFindings find_plan(const PlanRequest& request, const DeviceSource& devices,
   findings.config_path = request.config_path;
   findings.overrides = request.overrides;
   findings.gpu_given = request.rank_gpus.empty() ? only(request.gpus) : gpu_ranks_text(request.rank_gpus);
-  findings.capacity_given = only(request.capacities);
+  findings.capacity_given =
+      request.capacity_of_run ? fmt::format("{}", *request.capacity_of_run) : only(request.capacities);
   findings.device_kind = device.kind();
   findings.device_name = device.name();
   findings.capacity = capacity;

@@ -6,6 +6,7 @@
 namespace trainer {
 
 std::string fix_command(const FixToPlan& fix) {
+  if (fix.path.empty()) return "";
   std::vector<std::string> words = {"plan", fix.path};
   for (std::string& word : merged_overrides(fix.overrides, fix.set)) words.push_back(std::move(word));
   if (!fix.gpu.empty()) words.insert(words.end(), {"--gpu", fix.gpu});

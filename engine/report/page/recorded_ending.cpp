@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/config/text/json_input.h"
 #include "engine/report/page/fix_command.h"
+#include "engine/report/record/run_plan.h"
 #include "engine/train/files/run_directory.h"
 
 namespace trainer {
@@ -44,7 +46,8 @@ Json end_of(const EventInput& end) {
   return json;
 }
 
-Json failure_told(const EventInput& oom, const std::string& config_path) {
+Json failure_told(const EventInput& oom, const std::string& config_path, const std::string& gpu,
+                  const std::string& capacity) {
   Json json = {{"step", oom.at("step").integer()}};
   for (const char* const name : {"phase", "layer", "buffer"}) json[name] = oom.at(name).text();
   for (const char* const name : {"requested", "allocated", "reserved", "capacity"}) json[name] = oom.at(name).integer();
@@ -57,13 +60,14 @@ Json failure_told(const EventInput& oom, const std::string& config_path) {
   json["fixes"] = Json::array();
   for (const EventInput& fix : items_in(oom, "fixes")) {
     const std::vector<std::string> set = texts_in(fix, "set");
-    json["fixes"].push_back({{"set", set},
-                             {"what", text_in(fix, "what")},
-                             {"peak_reserved", fix.at("peak_reserved").integer()},
-                             {"fits", fix.at("fits").boolean()},
-                             {"numbers", text_in(fix, "numbers")},
-                             {"relative_step_time", fix.at("relative_step_time").number()},
-                             {"command", fix_command({.path = config_path, .set = set})}});
+    json["fixes"].push_back(
+        {{"set", set},
+         {"what", text_in(fix, "what")},
+         {"peak_reserved", fix.at("peak_reserved").integer()},
+         {"fits", fix.at("fits").boolean()},
+         {"numbers", text_in(fix, "numbers")},
+         {"relative_step_time", fix.at("relative_step_time").number()},
+         {"command", fix_command({.path = config_path, .set = set, .gpu = gpu, .capacity = capacity})}});
   }
   return json;
 }
@@ -77,11 +81,17 @@ Json divergence_told(const EventInput& diverged) {
 }  // namespace
 
 Json recorded_ending(const RunRecord& run) try {
-  const std::string config_path = run.folder + '/' + config_file;
-  Json json = {{"end", run.end ? end_of(EventInput(*run.end)) : Json(nullptr)},
-               {"oom", run.out_of_memory ? failure_told(EventInput(*run.out_of_memory), config_path) : Json(nullptr)},
-               {"diverged", run.diverged ? divergence_told(EventInput(*run.diverged)) : Json(nullptr)},
-               {"adaptations", Json::array()}};
+  // A run that does not fit leaves no configuration, and then nothing is to be pasted.
+  std::string config_path = (std::filesystem::path(run.folder) / config_file).string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(config_path, ignored)) config_path.clear();
+  Json json = {
+      {"end", run.end ? end_of(EventInput(*run.end)) : Json(nullptr)},
+      {"oom", run.out_of_memory ? failure_told(EventInput(*run.out_of_memory), config_path, shipped_gpu_of(run),
+                                               run.capacity > 0 ? std::to_string(run.capacity) : "")
+                                : Json(nullptr)},
+      {"diverged", run.diverged ? divergence_told(EventInput(*run.diverged)) : Json(nullptr)},
+      {"adaptations", Json::array()}};
   for (const Json& adaptation : run.adaptations) {
     const EventInput event(adaptation);
     json["adaptations"].push_back(

@@ -41,6 +41,8 @@ ReportedInput reported_run(const ReportRequest& request, std::optional<std::int6
   ReportedInput input;
   input.path = request.path;
   std::string path = request.path;
+  if (rank && rank_of_folder(fs::path(events_path_of(request.path)).parent_path().string()) > 0)
+    throw ConfigError(fmt::format("'{}' is the folder of a rank by itself: leave --rank out", request.path));
   if (rank && *rank > 0) {
     const std::string folder = fs::path(events_path_of(request.path)).parent_path().string();
     path = folder_of_rank(folder.empty() ? "." : folder, *rank);
@@ -49,7 +51,7 @@ ReportedInput reported_run(const ReportRequest& request, std::optional<std::int6
       throw ConfigError(fmt::format("'{}' holds no rank {}: there is no {}", request.path, *rank, path));
   }
   input.run = read_run(path);
-  input.rank = rank ? *rank : rank_of_run(*input.run);
+  input.rank = rank ? *rank : rank_of_folder(input.run->folder);
   input.config = input.run->config;
   input.config_text = json_text(input.config, 2);
   plan_again(input, request, devices, on_rates_problem);

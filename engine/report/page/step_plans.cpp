@@ -3,20 +3,29 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
 
 #include "engine/config/text/json_input.h"
 
 namespace trainer {
+namespace {
+
+constexpr std::int64_t most_first_step = std::int64_t{1} << 53;
+
+}  // namespace
 
 StepPlans::StepPlans(const RunRecord& run, std::span<const TracedPlan> plans) try {
+  std::unordered_map<std::string, std::int64_t> first_steps;
+  for (const Json& event : run.stages) {
+    const JsonInput<Json> input(event);
+    first_steps[input.at("stage").text()] = input.at("first_step").integer(1, most_first_step);
+  }
   for (const std::string& name : run.stage_names) {
     Stage stage;
     for (const TracedPlan& traced : plans)
       if (plans.size() == 1 || traced.findings.stage == name) stage.plan = &traced.findings.shown();
-    for (const Json& event : run.stages) {
-      const JsonInput<Json> input(event);
-      if (input.at("stage").text() == name) stage.first_step = input.at("first_step").integer();
-    }
+    if (const auto found = first_steps.find(name); found != first_steps.end()) stage.first_step = found->second;
     stages_.push_back(stage);
   }
 } catch (const JsonMistake& mistake) {

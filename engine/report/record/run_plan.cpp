@@ -44,8 +44,7 @@ bool is_here(const DeviceSource& devices, const Experiment& experiment, const st
 /// As --gpu takes it; empty: it is planned on this machine.
 std::string gpu_of_run(const RunRecord& run, const Experiment& experiment, const DeviceSource& devices) {
   if (run.device_kind != "cuda" || is_here(devices, experiment, run.device_name)) return "";
-  for (const GpuProfile& profile : shipped_gpu_profiles())
-    if (profile.name == run.device_name) return short_name(profile);
+  if (std::string gpu = shipped_gpu_of(run); !gpu.empty()) return gpu;
   throw DeviceError(fmt::format(
       "its device, {}, is not here, and no file of configs/gpus/ describes it: --gpu PROFILE names one that does",
       run.device_name));
@@ -53,11 +52,18 @@ std::string gpu_of_run(const RunRecord& run, const Experiment& experiment, const
 
 }  // namespace
 
+std::string shipped_gpu_of(const RunRecord& run) {
+  if (run.device_kind != "cuda") return "";
+  for (const GpuProfile& profile : shipped_gpu_profiles())
+    if (profile.name == run.device_name) return short_name(profile);
+  return "";
+}
+
 PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& options, const DeviceSource& devices) {
   const std::string config = (fs::path(run.folder) / config_file).string();
   std::error_code ignored;
   PlanRequest request;
-  request.config_path = fs::exists(config, ignored) ? config : run.path;
+  if (fs::exists(config, ignored)) request.config_path = config;
   request.overrides = options.overrides;
   request.experiment = experiment_of_run(run, request.overrides);
   if (const std::vector<std::string> settled = settled_by_run(run, request.experiment); !settled.empty()) {
@@ -79,8 +85,9 @@ PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& opti
   return request;
 }
 
-std::int64_t rank_of_run(const RunRecord& run) {
-  const fs::path folder = fs::path(run.folder).lexically_normal();
+std::int64_t rank_of_folder(const std::string& path) {
+  fs::path folder = fs::absolute(path.empty() ? "." : path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
   const std::string name = folder.filename().string();
   if (folder.parent_path().filename() != ranks_folder) return 0;
   std::int64_t rank = 0;

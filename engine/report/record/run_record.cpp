@@ -30,6 +30,14 @@ constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
 constexpr std::array metric_names = {"accuracy", "top5", "mean_iou",   "dice",
                                      "mae",      "r2",   "perplexity", "bits_per_byte"};
 
+/// A page and JSON's readers in the field keep whole numbers up to here; more is of no run.
+constexpr std::int64_t most_recorded = std::int64_t{1} << 53;
+constexpr double longest_seconds = 1e12, highest_rate = 1e18;
+/// Of one run, far above any.
+constexpr std::size_t most_stages = 10'000;
+
+constexpr std::string_view beginning_of_start = R"({"event":"start",)";
+
 constexpr double not_finite = std::numeric_limits<double>::quiet_NaN();
 
 /// `otherwise` where it is missing or null.
@@ -38,9 +46,17 @@ double number_or(const Input& map, std::string_view name, double otherwise) {
   return value && !value->is_null() ? value->number() : otherwise;
 }
 
-std::int64_t integer_or(const Input& map, std::string_view name, std::int64_t otherwise) {
+std::int64_t count_in(const Input& map, std::string_view name) { return map.at(name).integer(0, most_recorded); }
+
+std::int64_t count_or(const Input& map, std::string_view name, std::int64_t otherwise) {
   const std::optional<Input> value = map.find(name);
-  return value && !value->is_null() ? value->integer() : otherwise;
+  return value && !value->is_null() ? value->integer(0, most_recorded) : otherwise;
+}
+
+/// From 0 to `most`; 0 where it is missing or null.
+double amount_in(const Input& map, std::string_view name, double most) {
+  const std::optional<Input> value = map.find(name);
+  return value && !value->is_null() ? value->number(0, most) : 0;
 }
 
 std::string text_or(const Input& map, std::string_view name, const std::string& otherwise) {
@@ -50,15 +66,15 @@ std::string text_or(const Input& map, std::string_view name, const std::string& 
 
 RecordedMemory memory_in(const Input& event) {
   const Input memory = event.at("memory");
-  return {.requested = memory.at("requested").integer(),
-          .allocated = memory.at("allocated").integer(),
-          .reserved = memory.at("reserved").integer(),
-          .peak_requested = memory.at("peak_requested").integer(),
-          .peak_allocated = memory.at("peak_allocated").integer(),
-          .peak_reserved = memory.at("peak_reserved").integer(),
-          .device_used = memory.at("device_used").integer(),
-          .device_total = memory.at("device_total").integer(),
-          .alloc_retries = integer_or(memory, "alloc_retries", 0)};
+  return {.requested = count_in(memory, "requested"),
+          .allocated = count_in(memory, "allocated"),
+          .reserved = count_in(memory, "reserved"),
+          .peak_requested = count_in(memory, "peak_requested"),
+          .peak_allocated = count_in(memory, "peak_allocated"),
+          .peak_reserved = count_in(memory, "peak_reserved"),
+          .device_used = count_in(memory, "device_used"),
+          .device_total = count_in(memory, "device_total"),
+          .alloc_retries = count_or(memory, "alloc_retries", 0)};
 }
 
 class FileDescriptor {
@@ -122,6 +138,12 @@ bool RunReader::read(std::int64_t most_bytes) {
       ++num_lines_;
       const std::string line = std::exchange(pending_, {});
       if (line.empty()) continue;
+      if (took_any && line.starts_with(beginning_of_start)) {
+        // What belongs to one start is taken at a time: the next call begins with this line.
+        offset_ -= static_cast<std::int64_t>(rest.size() + line.size() + 1);
+        --num_lines_;
+        return true;
+      }
       try {
         take(line);
       } catch (const JsonMistake& mistake) {
@@ -142,6 +164,7 @@ void RunReader::begin(std::uint64_t device, std::uint64_t node) {
   fresh.folder = record_.folder;
   record_ = std::move(fresh);
   pending_.clear();
+  stage_places_.clear();
   device_ = device;
   node_ = node;
   offset_ = num_lines_ = last_step_ = 0;
@@ -159,11 +182,11 @@ void RunReader::forget() {
 
 std::int32_t RunReader::stage_of(const std::string& name) {
   std::vector<std::string>& names = record_.stage_names;
-  // The last ones first: a run goes through its stages once.
-  const auto found = std::find(names.rbegin(), names.rend(), name);
-  if (found != names.rend()) return static_cast<std::int32_t>(names.rend() - found - 1);
-  names.push_back(name);
-  return static_cast<std::int32_t>(names.size() - 1);
+  const auto [place, is_new] = stage_places_.try_emplace(name, static_cast<std::int32_t>(names.size()));
+  if (is_new && names.size() == most_stages)
+    throw JsonMistake(fmt::format("there are more than {} stages, which no run has", most_stages));
+  if (is_new) names.push_back(name);
+  return place->second;
 }
 
 void RunReader::take(const std::string& line) {
@@ -178,47 +201,48 @@ void RunReader::take(const std::string& line) {
     const Input device = event.at("device");
     record_.device_kind = device.at("kind").text();
     record_.device_name = device.at("name").text();
-    record_.capacity = device.at("capacity").integer();
+    record_.capacity = count_in(device, "capacity");
     record_.trainer_version = text_or(event, "version", "");
-    record_.parameters = event.at("parameters").integer();
-    record_.total_steps = event.at("total_steps").integer();
-    record_.steps_per_epoch = event.at("steps_per_epoch").integer();
-    record_.batch_size = event.at("batch_size").integer();
+    record_.parameters = count_in(event, "parameters");
+    record_.total_steps = count_in(event, "total_steps");
+    record_.steps_per_epoch = count_in(event, "steps_per_epoch");
+    record_.batch_size = count_in(event, "batch_size");
     record_.config = event.at("config").is_null() ? Json::object() : event.at("config").object();
     record_.name = text_or(Input(record_.config), "name", "");
+    record_.adaptations.clear();
     record_.end.reset();
     record_.out_of_memory.reset();
     record_.diverged.reset();
     ++record_.num_starts;
-    record_.first_steps.push_back(integer_or(event, "first_step", 1));
-    record_.planned_peak_reserved = integer_or(event, "planned_peak_reserved", 0);
+    record_.first_steps.push_back(count_or(event, "first_step", 1));
+    record_.planned_peak_reserved = count_or(event, "planned_peak_reserved", 0);
     record_.start = *std::move(json);
   } else if (name == "step") {
-    RecordedStep step{.step = event.at("step").integer(1),
-                      .epoch = event.at("epoch").integer(),
+    RecordedStep step{.step = event.at("step").integer(1, most_recorded),
+                      .epoch = count_in(event, "epoch"),
                       .stage = stage_of(event.at("stage").text()),
                       .loss = number_or(event, "loss", not_finite),
                       .learning_rate = event.at("lr").number(),
-                      .samples = event.at("samples").integer(),
-                      .samples_per_second = number_or(event, "samples_per_second", 0),
-                      .seconds = event.at("step_seconds").number(0),
-                      .data_seconds = number_or(event, "data_seconds", 0),
-                      .tokens_per_second = number_or(event, "tokens_per_second", 0),
-                      .mfu = number_or(event, "mfu", 0),
-                      .loss_scale = number_or(event, "loss_scale", 0),
+                      .samples = count_in(event, "samples"),
+                      .samples_per_second = amount_in(event, "samples_per_second", highest_rate),
+                      .seconds = event.at("step_seconds").number(0, longest_seconds),
+                      .data_seconds = amount_in(event, "data_seconds", longest_seconds),
+                      .tokens_per_second = amount_in(event, "tokens_per_second", highest_rate),
+                      .mfu = amount_in(event, "mfu", highest_rate),
+                      .loss_scale = amount_in(event, "loss_scale", highest_rate),
                       .memory = memory_in(event)};
     if (const std::optional<Input> skipped = event.find("skipped")) step.skipped = skipped->boolean();
     if (step.step <= last_step_) throw JsonMistake(fmt::format("step {} stands behind step {}", step.step, last_step_));
     last_step_ = step.step;
     record_.steps.push_back(step);
   } else if (name == "eval") {
-    RecordedEvaluation evaluation{.step = event.at("step").integer(),
-                                  .epoch = event.at("epoch").integer(),
+    RecordedEvaluation evaluation{.step = count_in(event, "step"),
+                                  .epoch = count_in(event, "epoch"),
                                   .stage = stage_of(event.at("stage").text()),
                                   .loss = number_or(event, "loss", not_finite),
                                   .metrics = {},
-                                  .samples = event.at("samples").integer(),
-                                  .seconds = number_or(event, "seconds", 0),
+                                  .samples = count_in(event, "samples"),
+                                  .seconds = amount_in(event, "seconds", longest_seconds),
                                   .memory = memory_in(event)};
     if (const std::optional<Input> best = event.find("best")) evaluation.best = best->boolean();
     for (const char* const metric : metric_names)
@@ -229,9 +253,9 @@ void RunReader::take(const std::string& line) {
     stage_of(event.at("stage").text());
     record_.stages.push_back(*std::move(json));
   } else if (name == "checkpoint") {
-    record_.checkpoints.push_back(event.at("step").integer());
+    record_.checkpoints.push_back(count_in(event, "step"));
   } else if (name == "warning") {
-    record_.warnings.push_back({event.at("step").integer(), event.at("message").text()});
+    record_.warnings.push_back({count_in(event, "step"), event.at("message").text()});
   } else if (name == "adapt") {
     record_.adaptations.push_back(*std::move(json));
   } else if (name == "oom") {
@@ -239,16 +263,19 @@ void RunReader::take(const std::string& line) {
   } else if (name == "diverged") {
     record_.diverged = *std::move(json);
   } else if (name == "end") {
+    event.at("status").text();
     record_.end = *std::move(json);
   }
 }
 
 RunRecord read_run(const std::string& path) {
   RunReader reader(path);
-  reader.read();
+  do {
+    reader.read();
+  } while (reader.has_more());
   if (reader.record().num_starts == 0)
     throw DataError(fmt::format("no run has begun in {}: it has no 'start' event", reader.record().path));
-  return reader.record();
+  return std::move(reader).record();
 }
 
 std::string events_path_of(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -77,7 +78,7 @@ struct RunRecord {
   std::vector<RecordedEvaluation> evaluations;
   std::vector<RecordedWarning> warnings;
   std::vector<std::int64_t> checkpoints;  ///< steps
-  std::vector<Json> adaptations;          ///< adapt events
+  std::vector<Json> adaptations;          ///< adapt events of the last start
   std::optional<Json> out_of_memory, diverged;
   std::optional<Json> end;  ///< of the last start; nothing: it goes on, or was killed
 
@@ -91,10 +92,10 @@ class RunReader {
   /// `path`: the folder of a run or of one of its ranks, or its events.jsonl. Throws DataError where there is none.
   explicit RunReader(const std::string& path);
 
-  /// Takes the lines that have been finished since; true where there were any. Where the file was replaced by that of
-  /// another run, the record begins anew. Throws DataError that names file and line where one is no event of this
-  /// version; the events before it stand in the record.
-  /// `most_bytes`: the rest is left for the next call, for who shows something meanwhile (has_more()).
+  /// Takes the lines that have been finished since, up to the next start event; true where there were any. Where the
+  /// file was replaced by that of another run, the record begins anew. Throws DataError that names file and line where
+  /// one is no event of this version; the events before it stand in the record. `most_bytes`: the rest is left for the
+  /// next call, for who shows something meanwhile (has_more()).
   bool read(std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 
   /// Whether there was more when read() ended than it took.
@@ -105,7 +106,8 @@ class RunReader {
   /// Counts up where the record begins anew.
   std::int64_t num_beginnings() const { return num_beginnings_; }
 
-  const RunRecord& record() const { return record_; }
+  const RunRecord& record() const& { return record_; }
+  RunRecord record() && { return std::move(record_); }
   /// Empties the lists of what may come without end (steps, evaluations, warnings, checkpoints, stages, adaptations),
   /// for who has taken of them what there is to be kept.
   void forget();
@@ -116,6 +118,7 @@ class RunReader {
   std::int32_t stage_of(const std::string& name);
 
   RunRecord record_;
+  std::unordered_map<std::string, std::int32_t> stage_places_;  ///< in record_.stage_names
   std::string pending_;  ///< the beginning of a line whose end is not written yet
   std::uint64_t device_ = 0, node_ = 0;
   std::int64_t offset_ = 0, size_ = 0, num_lines_ = 0;

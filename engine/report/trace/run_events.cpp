@@ -130,6 +130,12 @@ class RunEvents {
     }
   }
 
+  /// What only an unsigned number holds.
+  static bool is_beyond(const Json& value) {
+    return value.is_number_unsigned() &&
+           value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  }
+
   /// Of an event as it was told: its scalars.
   static TraceArguments arguments_of(const Json& event) {
     TraceArguments arguments;
@@ -137,7 +143,7 @@ class RunEvents {
       if (key == "event") continue;
       if (value.is_string())
         arguments.text(key, value.get<std::string>());
-      else if (value.is_number_integer())
+      else if (value.is_number_integer() && !is_beyond(value))
         arguments.number(key, value.get<std::int64_t>());
       else if (value.is_number())
         arguments.real(key, value.get<double>());
@@ -146,8 +152,12 @@ class RunEvents {
   }
 
   std::int64_t time_of(const Json& event) const {
-    const std::optional<JsonInput<Json>> step = JsonInput<Json>(event).find("step");
-    return step && !step->is_null() ? times_.behind_step(run_, step->integer()) : times_.whole();
+    try {
+      const std::optional<JsonInput<Json>> step = JsonInput<Json>(event).find("step");
+      return step && !step->is_null() ? times_.behind_step(run_, step->integer()) : times_.whole();
+    } catch (const JsonMistake& mistake) {
+      throw DataError(fmt::format("{}: {}", run_.path, mistake.what()));
+    }
   }
 
   void write_happenings() {

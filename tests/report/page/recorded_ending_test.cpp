@@ -1,7 +1,11 @@
 #include "engine/report/page/recorded_ending.h"
 
+#include <unistd.h>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "engine/errors.h"
 
@@ -19,8 +23,12 @@ Json told_failure() {
 }  // namespace
 
 TEST_CASE("The end that a run told is passed on with what plans each of its fixes") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("trainer recorded ending " + std::to_string(::getpid()));
+  fs::create_directories(folder);
   RunRecord run;
-  run.folder = "runs/a b";
+  run.folder = folder.string();
+  run.capacity = 4096;
   CHECK(recorded_ending(run) == Json::parse(R"({"end":null,"oom":null,"diverged":null,"adaptations":[]})"));
   run.out_of_memory = told_failure();
   run.end = Json::parse(R"({"event":"end","status":"oom","seconds":2.5,"loss":null})");
@@ -32,8 +40,16 @@ TEST_CASE("The end that a run told is passed on with what plans each of its fixe
   CHECK(ending.at("diverged").at("tensor") == "0.output");
   CHECK(ending.at("adaptations").at(0).at("set") == Json::parse(R"(["train.batch_size=4"])"));
   CHECK(ending.at("oom").at("top").at(0).at("bytes") == 1024);
-  CHECK(ending.at("oom").at("fixes").at(0).at("command") ==
-        "trainer plan 'runs/a b/config.yaml' train.batch_size=2 'name=it'\\''s'");
+  const auto command = [&] { return recorded_ending(run).at("oom").at("fixes").at(0).at("command"); };
+  CHECK(command() == "");  // a run that does not fit has left no configuration
+  std::ofstream(folder / "config.yaml") << "name: x\n";
+  const std::string config = (folder / "config.yaml").string();
+  CHECK(command() == "trainer plan '" + config + "' train.batch_size=2 'name=it'\\''s' --capacity 4096");
+  run.device_kind = "cuda";
+  run.device_name = "NVIDIA GeForce RTX 3060";
+  CHECK(command() ==
+        "trainer plan '" + config + "' train.batch_size=2 'name=it'\\''s' --gpu rtx3060-12gb --capacity 4096");
+  fs::remove_all(folder);
 }
 
 TEST_CASE("A value of a run's end that is not what it must be is refused with its file") {

@@ -95,11 +95,18 @@ TEST_CASE("A stage of a run is found by its name, and a rank by its folder") {
   run.config["stages"] = Json::array({{{"name", "head"}}, {{"name", "body"}, {"train.batch_size", 3}}});
   CHECK(plan_request_of_run(run, {.stage = "body"}, NoDevices()).experiment.train.batch_size.number() == 3);
   CHECK_THROWS_AS(plan_request_of_run(run, {.stage = "tail"}, NoDevices()), ConfigError);
-  CHECK(rank_of_run(run) == 0);
-  run.folder = "runs/a/ranks/12";
-  CHECK(rank_of_run(run) == 12);
-  run.folder = "runs/ranks/x1";
-  CHECK(rank_of_run(run) == 0);
+  CHECK(rank_of_folder("runs/a") == 0);
+  CHECK(rank_of_folder("runs/a/ranks/12") == 12);
+  CHECK(rank_of_folder("runs/a/ranks/12/") == 12);
+  CHECK(rank_of_folder("runs/ranks/x1") == 0);
+  // From inside.
+  const fs::path here = fs::current_path();
+  fs::create_directories(folder.path() + "/ranks/3");
+  fs::current_path(folder.path() + "/ranks/3");
+  const std::int64_t inside = rank_of_folder(""), dot = rank_of_folder(".");
+  fs::current_path(here);
+  CHECK(inside == 3);
+  CHECK(dot == 3);
 }
 
 }  // namespace trainer

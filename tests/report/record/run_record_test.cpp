@@ -133,6 +133,26 @@ TEST_CASE("A resumed run has begun twice, and its end is that of the last time")
   CHECK(record.steps.size() == 2);
 }
 
+TEST_CASE("A reader takes what belongs to one start at a time, and adaptations are those of the last") {
+  const RecordFolder folder;
+  const std::string adapted = R"({"event":"adapt","step":1})";
+  folder.write(recorded_start() + adapted + "\n" + line_of(recorded_step(1)) + recorded_start() +
+               line_of(recorded_step(2)));
+  RunReader reader(folder.path());
+  CHECK(reader.read());
+  CHECK(reader.has_more());
+  CHECK(reader.record().num_starts == 1);
+  CHECK(reader.record().steps.size() == 1);
+  CHECK(reader.record().adaptations.size() == 1);
+  CHECK(reader.read());
+  CHECK_FALSE(reader.has_more());
+  CHECK(reader.record().num_starts == 2);
+  CHECK(reader.record().steps.size() == 2);
+  CHECK(reader.record().adaptations.empty());
+  CHECK_FALSE(reader.read());
+  CHECK(read_run(folder.path()).steps.size() == 2);
+}
+
 TEST_CASE("Events that this trainer does not know are passed over") {
   const RecordFolder folder;
   folder.write(recorded_start(R"(,"new":{"a":[1]})") + "{\"event\":\"later\",\"x\":1}\n\n" + line_of(recorded_step(1)));
@@ -148,11 +168,21 @@ TEST_CASE("What is no event is refused with its line") {
   CHECK_THAT(refusal("x"), Catch::Contains("line 2") && Catch::Contains("not a JSON object"));
   CHECK_THAT(refusal(R"({"event":"step","step":"1"})"),
              Catch::Contains("'step' is \"1\"") && Catch::Contains("integer"));
-  CHECK_THAT(refusal(R"({"event":"step","step":0})"), Catch::Contains("at least 1"));
+  CHECK_THAT(refusal(R"({"event":"step","step":0})"), Catch::Contains("an integer from 1 to"));
   CHECK_THAT(refusal(R"({"step":1})"), Catch::Contains("'event' is missing"));
   CHECK_THAT(refusal(R"({"event":"start","schema":2})"), Catch::Contains("version 2"));
   CHECK_THAT(refusal(line_of(recorded_step(3)) + line_of(recorded_step(2))),
              Catch::Contains("step 2 stands behind step 3"));
+  std::string huge = line_of(recorded_step(1));
+  huge.replace(huge.find("\"peak_reserved\":3"), 17, "\"peak_reserved\":9223372036854775807");
+  CHECK_THAT(refusal(huge), Catch::Contains("'memory.peak_reserved' is 9223372036854775807"));
+  std::string long_step = line_of(recorded_step(1));
+  long_step.replace(long_step.find("\"step_seconds\":0.25"), 19, "\"step_seconds\":1e308");
+  CHECK_THAT(refusal(long_step), Catch::Contains("'step_seconds' is 1e+308"));
+  CHECK_THAT(refusal(R"({"event":"end","status":5})"), Catch::Contains("line 2") && Catch::Contains("'status' is 5"));
+  std::string stages;
+  for (int i = 0; i <= 10'000; ++i) stages += R"({"event":"stage","stage":"s)" + std::to_string(i) + "\"}\n";
+  CHECK_THAT(refusal(stages), Catch::Contains("more than 10000 stages"));
   CHECK_THAT(refusal(std::string(17 << 20, 'x')), Catch::Contains("longer than an event"));
 }
 
