@@ -406,7 +406,8 @@ class ExportTrace(unittest.TestCase):
     def test_wrong_words_are_refused(self):
         for words, code, said in [
                 (["net.yaml"], 2, "--pytorch FILE or --perfetto FILE"),
-                (["net.yaml", "--pytorch", "x", "--perfetto", "x"], 2, "give each its own"),
+                (["net.yaml", "--pytorch", "x", "--perfetto", "./x"], 2, "give each its own"),
+                (["net.yaml", "--pytorch", "x", "--buffers", "3"], 2, "--buffers is of --perfetto"),
                 (["nothing.yaml", "--pytorch", "x"], 2, "nothing.yaml"),
                 (["net.yaml", "--pytorch", "x", "--rank", "1"], 2, "there is no rank 1"),
                 (["net.yaml", "--pytorch", "x", "--rank", "-1"], 2, "--rank"),

@@ -85,11 +85,11 @@ PlanRequest plan_request_of_run(const RunRecord& run, const RunPlanOptions& opti
   return request;
 }
 
-std::int64_t rank_of_folder(const std::string& path) {
-  fs::path folder = fs::absolute(path.empty() ? "." : path).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
-  const std::string name = folder.filename().string();
-  if (folder.parent_path().filename() != ranks_folder) return 0;
+std::int64_t rank_of_folder(const std::string& folder) {
+  fs::path place = fs::absolute(folder.empty() ? "." : folder).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  const std::string name = place.filename().string();
+  if (place.parent_path().filename() != ranks_folder) return 0;
   std::int64_t rank = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
   return error == std::errc() && end == name.data() + name.size() ? rank : 0;
