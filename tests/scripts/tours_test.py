@@ -151,8 +151,10 @@ class Teacher(Tour):
         self.type(f"trainer run {quick} train.epochs=2", 0, "training loss, steps 1 to", "peak memory", "accuracy",
                   "Done after")
         self.type(f"trainer plan {quick} --verify", 0, "The plan equals what was measured, to the byte")
-        self.type(f"trainer sweep {quick} train.batch_size=64..1024:*4 memory.limit=24MiB train.epochs=1", 0,
-                  r"1024  oom", r"64  done", "Left out at this width:.*|sweep.csv")
+        lines = self.type(f"trainer sweep {quick} train.batch_size=64..1024:*4 memory.limit=24MiB train.epochs=1", 0,
+                          "× out of memory", "c capacity 24.00 MiB", "of these that fits: 64", "sweep.csv")
+        for row in (r"1024  oom", r"64  done", "A batch_size=64"):
+            self.assertRegex("\n".join(lines), row)
         with open(self.folder / "runs/quickstart-sweep/sweep.csv", newline="") as file:
             rows = list(csv.DictReader(file))
         self.assertEqual(len(rows), 3)

@@ -16,7 +16,7 @@
 namespace trainer {
 namespace {
 
-constexpr std::size_t panel_rows = 9, most_gutter = 6;
+constexpr std::size_t most_gutter = 6;
 constexpr std::array<Ink, 6> curve_inks = {Ink::cyan, Ink::yellow, Ink::green, Ink::magenta, Ink::blue, Ink::red};
 
 Ink ink_of(std::size_t colour) { return curve_inks[colour % curve_inks.size()]; }
@@ -54,7 +54,7 @@ class LegendLines {
 class PanelCanvas {
  public:
   PanelCanvas(const CurvePicture& picture, const CurvePanel& panel, std::size_t columns)
-      : picture_(picture), panel_(panel), columns_(columns), canvas_(columns, panel_rows) {}
+      : picture_(picture), panel_(panel), columns_(columns), canvas_(columns, panel.rows) {}
 
   void draw() {
     for (const PlotLevel& level : panel_.levels) draw_level(level.value);
@@ -77,7 +77,7 @@ class PanelCanvas {
   }
   std::size_t dot_y(double value) const {
     const double depth = 1 - std::clamp(panel_.axis.at(value), 0.0, 1.0);
-    return static_cast<std::size_t>(std::lround(depth * static_cast<double>(panel_rows * dots_down - 1)));
+    return static_cast<std::size_t>(std::lround(depth * static_cast<double>(panel_.rows * dots_down - 1)));
   }
 
   void draw_level(double value) {
@@ -132,7 +132,7 @@ class PanelCanvas {
   void draw_upright(double x) {
     const std::size_t column = column_of(x);
     if (column == 0) return;
-    for (std::size_t row = 0; row < panel_rows; ++row)
+    for (std::size_t row = 0; row < panel_.rows; ++row)
       if (canvas_.is_empty(column, row)) canvas_.write(column, row, "┊", Ink::dim);
   }
 
@@ -169,7 +169,7 @@ class PictureText {
     std::string text = '\n' + legend_of(panel) + labels_of_marks(canvas);
     const std::vector<std::string> ticks = tick_labels(panel);
     const std::vector<std::string> letters = end_letters(panel, canvas);
-    for (std::size_t row = 0; row < panel_rows; ++row) {
+    for (std::size_t row = 0; row < panel.rows; ++row) {
       std::string line =
           pad_left(ticks[row], margin_ - 1) + (ticks[row].empty() ? " │" : " ┤") + canvas.row(row, style_);
       if (!letters[row].empty()) line = pad_right(line, margin_ + 1 + columns_ + 1) + letters[row];
@@ -214,9 +214,9 @@ class PictureText {
   }
 
   static std::vector<std::string> tick_labels(const CurvePanel& panel) {
-    std::vector<std::string> labels(panel_rows);
+    std::vector<std::string> labels(panel.rows);
     for (const AxisTick& tick : panel.axis.ticks) {
-      const double depth = (1 - tick.at) * static_cast<double>(panel_rows * dots_down - 1);
+      const double depth = (1 - tick.at) * static_cast<double>(panel.rows * dots_down - 1);
       std::string& label = labels[static_cast<std::size_t>(std::lround(depth)) / dots_down];
       if (label.empty()) label = tick.label;
     }
@@ -225,9 +225,9 @@ class PictureText {
 
   /// For each row the letters of the curves that end in it, and of the levels.
   std::vector<std::string> end_letters(const CurvePanel& panel, const PanelCanvas& canvas) const {
-    std::vector<std::string> rows(panel_rows);
-    std::vector<std::size_t> counts(panel_rows);
-    std::vector<std::string> plain(panel_rows);
+    std::vector<std::string> rows(panel.rows);
+    std::vector<std::size_t> counts(panel.rows);
+    std::vector<std::string> plain(panel.rows);
     const auto add = [&](std::size_t row, const std::string& letter, Ink ink) {
       if (letter.empty() || plain[row].find(letter) != std::string::npos) return;
       plain[row] += letter;

@@ -14,6 +14,8 @@ namespace trainer {
 namespace {
 
 constexpr double most_axis_steps = 6;
+/// Ends of axes; beyond them steps and logarithms would not be finite.
+constexpr double largest_end = 1e300, smallest_end = 1e-300;
 
 /// From `first_step` steps on.
 template <class Label>
@@ -56,20 +58,26 @@ HeightAxis bytes_axis(double highest) {
 }
 
 HeightAxis number_axis(double highest) {
-  if (!(highest > 0)) highest = 1;
+  highest = highest > smallest_end ? std::min(highest, largest_end) : 1;
   return axis_in_steps(0, highest, round_step(highest), number_label);
 }
 
 HeightAxis linear_axis(double lowest, double highest) {
   constexpr double near_zero = 0.5;
-  if (!(highest > lowest) || (lowest >= 0 && lowest < near_zero * highest)) return number_axis(highest);
+  lowest = std::clamp(lowest, -largest_end, largest_end);
+  highest = std::clamp(highest, -largest_end, largest_end);
+  // Steps of less than what numbers can differ by are none.
+  const double least_range = std::max(smallest_end, 1e-9 * std::max(std::abs(lowest), std::abs(highest)));
+  if (!(highest - lowest > least_range) || (lowest >= 0 && lowest < near_zero * highest)) return number_axis(highest);
   const double step = round_step(highest - lowest);
   return axis_in_steps(std::floor(lowest / step), highest, step, number_label);
 }
 
 HeightAxis logarithmic_axis(double lowest, double highest) {
   constexpr double few_decades = 2, rounding = 1e-9;
-  const double first = std::log10(lowest), last = std::log10(std::max(highest, lowest));
+  lowest = std::clamp(lowest, smallest_end, largest_end);
+  highest = std::clamp(highest, lowest, largest_end);
+  const double first = std::log10(lowest), last = std::log10(highest);
   std::vector<double> marks = {0};
   if (last - first < few_decades) marks = {0, std::log10(2.0), std::log10(5.0)};
   std::vector<double> places;  // logarithms, from the last at or below the lowest to the first at or above the highest
@@ -100,7 +108,7 @@ HeightAxis range_axis(double lowest, double highest) {
 }
 
 double HeightAxis::at(double value) const {
-  if (is_logarithmic) return value > 0 ? std::log(value / begin) / std::log(end / begin) : 0;
+  if (is_logarithmic) return value > 0 ? (std::log(value) - std::log(begin)) / (std::log(end) - std::log(begin)) : 0;
   return (value - begin) / (end - begin);
 }
 

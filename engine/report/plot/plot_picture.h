@@ -48,6 +48,7 @@ struct CurvePanel {
   std::vector<PlotCurve> curves{};
   std::vector<PlotLevel> levels{};
   std::string remark{};  ///< behind the legend; may be empty
+  std::size_t rows = 9;  ///< lines of letters
 };
 
 /// Where something begins, over all panels.

@@ -23,6 +23,8 @@ namespace trainer {
 namespace {
 
 constexpr std::size_t plotted_buckets = 400;
+/// What a file tells may be any number, and sums of them must be one.
+constexpr double longest_seconds = 1e15;
 
 /// Where the steps of a run lie on the axis; places are ascending.
 class StepPlaces {
@@ -39,7 +41,7 @@ class StepPlaces {
     for (const RecordedStep& step : record.steps) {
       for (; evaluation != record.evaluations.end() && evaluation->step < step.step; ++evaluation)
         seconds += evaluation->seconds;
-      seconds += step.seconds;
+      seconds = std::min(seconds + step.seconds, longest_seconds);
       if (step.epoch != epoch) {
         epoch = step.epoch;
         first_of_epoch = step.step;

@@ -16,6 +16,9 @@
 namespace trainer {
 namespace {
 
+/// So that the table above is not far.
+constexpr std::size_t sweep_chart_rows = 6;
+
 std::string letter_of(std::size_t number, char first) {
   return std::string(1, static_cast<char>(first + static_cast<char>(number)));
 }
@@ -31,7 +34,7 @@ std::string values_label(const std::vector<SweptKey>& keys, const std::vector<st
 
 std::string loss_chart(const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows, const Style& style) {
   CurvePicture picture{.title = "Losses", .x_title = "step"};
-  CurvePanel panel{.title = "loss"};
+  CurvePanel panel{.title = "loss", .rows = sweep_chart_rows};
   std::vector<PlotCurve> evaluated;
   std::int64_t num_curves = 0, last_step = 1;
   for (const SweepRow& row : rows) {
@@ -101,7 +104,7 @@ std::string memory_chart(const std::vector<SweptKey>& keys, const std::vector<Sw
   CurvePicture picture{.title = "Peak memory", .x_title = keys.front().label};
   if (axis.is_logarithmic) picture.title += fmt::format(" over {} (logarithmic)", keys.front().key);
   for (std::size_t i = 0; i < values.size(); ++i) picture.x_ticks.push_back({axis.positions[i], values[i]});
-  CurvePanel panel{.title = "memory"};
+  CurvePanel panel{.title = "memory", .rows = sweep_chart_rows};
   std::vector<PlotCurve> allocated;
   PlotCurve lacking{.figure = "out of memory", .form = CurveForm::crosses};
   std::set<std::int64_t> capacities;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 using namespace trainer;
@@ -65,4 +67,20 @@ TEST_CASE("a logarithmic axis ends at 1, 2 or 5 times a power of ten, and has fe
   const HeightAxis linear = linear_axis(0.003, 20);
   CHECK_FALSE(linear.is_logarithmic);
   CHECK(linear.begin == 0);
+}
+
+TEST_CASE("any finite number has a place on an axis, if beyond its ends") {
+  constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
+  for (const double lowest : {-most, -1.0, -least, 0.0, least, 1.0, most}) {
+    for (const double highest : {-most, -1.0, -least, 0.0, least, 1.0, most}) {
+      if (highest < lowest) continue;
+      std::vector<HeightAxis> axes = {number_axis(highest), linear_axis(lowest, highest), range_axis(lowest, highest)};
+      if (lowest > 0) axes.push_back(logarithmic_axis(lowest, highest));
+      for (const HeightAxis& axis : axes) {
+        INFO(lowest << " " << highest);
+        CHECK(axis.ticks.size() <= 12);
+        for (const double value : {lowest, highest}) CHECK_FALSE(std::isnan(axis.at(value)));
+      }
+    }
+  }
 }

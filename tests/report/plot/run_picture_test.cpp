@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -156,6 +157,30 @@ TEST_CASE("long runs are thinned, and keep the lowest and highest of what they h
   CHECK((holds(0) && holds(54'321) && holds(54'322) && holds(70'000) && holds(99'999)));
   CHECK(std::is_sorted(few.begin(), few.end(), [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; }));
   CHECK(thinned(few, 0, 100'000, 400'000).size() == few.size());
+}
+
+TEST_CASE("numbers at the ends of what a file can hold are drawn, too") {
+  constexpr double most = std::numeric_limits<double>::max();
+  std::vector<RunRecord> records = {recorded_run("{}", {most, -most, 1, most}, most)};
+  for (std::size_t i = 0; i < 4; ++i) {
+    RecordedStep& step = records[0].steps[i];
+    step.step = std::numeric_limits<std::int64_t>::max() - 3 + static_cast<std::int64_t>(i);
+    step.epoch = std::numeric_limits<std::int64_t>::max();
+    step.learning_rate = i % 2 == 0 ? most : std::numeric_limits<double>::denorm_min();
+    step.samples_per_second = -most;
+    step.memory.peak_reserved = std::numeric_limits<std::int64_t>::max();
+  }
+  records[0].evaluations = {recorded_evaluation(std::numeric_limits<std::int64_t>::max(), most, -most)};
+  for (const RunAxis axis : {RunAxis::step, RunAxis::time, RunAxis::epoch}) {
+    for (const bool logarithmic : {false, true}) {
+      const CurvePicture picture = run_picture(
+          records, {.of = {"loss", "lr", "memory", "speed", "accuracy"}, .axis = axis, .logarithmic = logarithmic});
+      check_widths(picture_text(picture, {.color = false, .width = 80}), 80);
+      const std::string svg = picture_svg(picture);
+      CHECK(xml_mistake(svg) == "");
+      CHECK_THAT(svg, !Contains("nan") && !Contains("\"inf"));
+    }
+  }
 }
 
 TEST_CASE("runs without steps, and metrics that nobody tells, are errors") {
