@@ -15,8 +15,10 @@ function difference(value, base) {
   return element("span", {class: "change", "data-bytes": value - base}, `${formatGrowth(value - base)}${share}`);
 }
 
+/// "A" to "Z", then "AA", "AB"…, as spreadsheets name their columns.
 function letter(index) {
-  return String.fromCharCode(65 + index);
+  const last = String.fromCharCode(65 + (index % 26));
+  return index < 26 ? last : letter(Math.floor(index / 26) - 1) + last;
 }
 
 function comparedKey(titles) {
