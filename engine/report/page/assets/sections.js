@@ -10,10 +10,15 @@ function fitText(event) {
   return `Does not fit: it would reserve ${formatBytes(event.peak_reserved)}, and the capacity is ${formatBytes(event.capacity)}.`;
 }
 
-const statusTexts = {
-  done: "Done", oom: "Out of memory", interrupted: "Interrupted; it can be resumed", diverged: "Diverged", failed: "Failed",
-  unfinished: "Unfinished: it goes on, or was ended from outside",
-};
+// Maps, since what is looked up comes from files, and an object answers to "constructor", too.
+const statusTexts = new Map([
+  ["done", "Done"], ["oom", "Out of memory"], ["interrupted", "Interrupted; it can be resumed"],
+  ["diverged", "Diverged"], ["failed", "Failed"], ["unfinished", "Unfinished: it goes on, or was ended from outside"],
+]);
+
+const numbersTexts = new Map([
+  ["same_bits", "same result"], ["same_rounding", "same result but for rounding"], ["other", "changes the result"],
+]);
 
 function badge(text, kind) {
   return element("span", {class: `badge ${kind}`}, text);
@@ -89,10 +94,9 @@ function fixesSection(report, plan) {
 
 function fixesTable(fixes, commands) {
   if (fixes.length === 0) return element("p", {}, "No change was found that fits: use a smaller model, or more memory.");
-  const numbers = {same_bits: "same result", same_rounding: "same result but for rounding", other: "changes the result"};
   const rows = fixes.map((fix, i) => [
     element("code", {}, named(fix.set.join(" "), 200)), named(fix.what, 300), bytesCell(fix.peak_reserved), fix.fits ? "fits" : "does not fit",
-    numbers[fix.numbers] ?? "", `${fix.relative_step_time.toFixed(2)} x`, commands[i] ? element("code", {class: "command"}, visible(commands[i])) : ""]);
+    numbersTexts.get(fix.numbers) ?? "", `${fix.relative_step_time.toFixed(2)} x`, commands[i] ? element("code", {class: "command"}, visible(commands[i])) : ""]);
   return plainTable("Changes, each planned again; the best first", [{title: "change"}, {title: "what it does"}, {title: "reserves", number: true}, {title: ""}, {title: "numbers"}, {title: "time a sample", number: true}, {title: "to plan it"}], rows, {id: "fixes"});
 }
 
@@ -225,7 +229,7 @@ function configSection(input) {
 function inputHead(report, input) {
   const {run} = input, plans = input.plans.map((at) => report.plans[at]);
   const fits = plans.every((plan) => plan.event.fits);
-  const badges = run ? [badge("run", "neutral"), badge(statusTexts[run.status] ?? named(run.status, 40), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "neutral" : "bad")] :
+  const badges = run ? [badge("run", "neutral"), badge(statusTexts.get(run.status) ?? named(run.status, 40), run.status === "done" ? "good" : run.status === "unfinished" || run.status === "interrupted" ? "neutral" : "bad")] :
     [badge("plan", "neutral"), badge(fits ? "fits" : "does not fit", fits ? "good" : "bad")];
   return element("div", {class: "input-head"},
     element("h2", {class: "input-title"}, report.inputs.length > 1 ? [named(inputTitle(input), 90), " "] : null, badges),
