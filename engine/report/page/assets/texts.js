@@ -27,15 +27,17 @@ function formatPercent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-/// "12.3 µs", "4.56 ms", "7.89 s", "3 min 05 s".
+/// "12.3 µs", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min"; the unit is that of the rounded value.
 function formatSeconds(seconds) {
   if (!Number.isFinite(seconds)) return "-";
   if (seconds === 0) return "0 s";
-  if (seconds < 1e-3) return `${(seconds * 1e6).toPrecision(3)} µs`;
-  if (seconds < 1) return `${(seconds * 1e3).toPrecision(3)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(2)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  if (seconds < 0) return `-${formatSeconds(-seconds)}`;
+  if (seconds < 999.5e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
+  if (seconds < 999.5e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
+  if (seconds < 59.995) return `${seconds.toFixed(2)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  const minutes = Math.round(seconds / 60);
   return `${formatCount(Math.floor(minutes / 60))} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
