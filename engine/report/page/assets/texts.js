@@ -52,11 +52,13 @@ function formatNumber(value) {
   return value.toExponential(2);
 }
 
-const hidden = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// Controls, formats, ends of lines and paragraphs, and letters that are blank though Unicode has them as letters.
+const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u115f\u1160\u180e\u2065\u2800\u3164\uffa0]/gu;
 
 /// With characters written out that show nothing, or turn around what stands beside them.
 function visible(text) {
-  return String(text).replace(hidden, (letter) => `\u27e8U+${letter.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
+  const written = (letter) => letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+  return String(text).replace(hidden, (letter) => `\u27e8U+${written(letter)}\u27e9`);
 }
 
 /// The same of a text of several lines, whose lines stay.
