@@ -4,9 +4,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,11 @@ namespace trainer {
 namespace {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t most_told_warnings = 200;
+
+/// Of each list of what may come without end: more than a page shows with profit.
+constexpr std::size_t most_told = 200;
+/// Metrics of evaluations, a curve each.
+constexpr std::size_t most_told_metrics = 50;
 
 struct StepCurve {
   const char* name;
@@ -26,33 +32,44 @@ struct StepCurve {
   bool is_optional = false;  ///< left out where it is never above 0
 };
 
-/// Curves over the same steps: those that any of them needs.
-Json curves_of(const std::vector<RecordedStep>& steps, const std::vector<StepCurve>& curves, PageColumns& columns) {
-  std::vector<std::pair<const char*, std::vector<double>>> values;
+using NamedValues = std::pair<std::string, std::vector<double>>;
+
+/// Curves over the same steps, with the points that any of them needs of at most `most_of_each`.
+Json thinned_curves(const std::vector<std::int64_t>& steps, const std::vector<NamedValues>& curves,
+                    std::size_t most_of_each, PageColumns& columns) {
   std::vector<std::size_t> kept;
+  for (const auto& [name, values] : curves) {
+    const std::vector<std::size_t> positions = thinned_positions(values, most_of_each);
+    kept.insert(kept.end(), positions.begin(), positions.end());
+  }
+  std::sort(kept.begin(), kept.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+  const auto of_kept = [&kept](const auto& all) {
+    std::decay_t<decltype(all)> some;
+    some.reserve(kept.size());
+    for (const std::size_t position : kept) some.push_back(all[position]);
+    return some;
+  };
+  Json json = {{"steps", columns.integers(of_kept(steps))}, {"of", steps.size()}, {"series", Json::array()}};
+  for (const auto& [name, values] : curves)
+    json["series"].push_back({{"name", name}, {"values", columns.numbers(of_kept(values))}});
+  return json;
+}
+
+Json curves_of(const std::vector<RecordedStep>& steps, const std::vector<StepCurve>& curves, PageColumns& columns) {
+  std::vector<NamedValues> values;
   for (const StepCurve& curve : curves) {
     std::vector<double> all;
     all.reserve(steps.size());
     for (const RecordedStep& step : steps) all.push_back(curve.value(step));
     if (curve.is_optional && std::none_of(all.begin(), all.end(), [](double value) { return value > 0; })) continue;
-    const std::vector<std::size_t> positions = thinned_positions(all, most_points_of_curve);
-    kept.insert(kept.end(), positions.begin(), positions.end());
     values.emplace_back(curve.name, std::move(all));
   }
   if (values.empty() || steps.empty()) return nullptr;
-  std::sort(kept.begin(), kept.end());
-  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   std::vector<std::int64_t> numbers;
-  numbers.reserve(kept.size());
-  for (const std::size_t position : kept) numbers.push_back(steps[position].step);
-  Json json = {{"steps", columns.integers(numbers)}, {"of", steps.size()}, {"series", Json::array()}};
-  for (const auto& [name, all] : values) {
-    std::vector<double> thinned;
-    thinned.reserve(kept.size());
-    for (const std::size_t position : kept) thinned.push_back(all[position]);
-    json["series"].push_back({{"name", name}, {"values", columns.numbers(thinned)}});
-  }
-  return json;
+  numbers.reserve(steps.size());
+  for (const RecordedStep& step : steps) numbers.push_back(step.step);
+  return thinned_curves(numbers, values, most_points_of_curve, columns);
 }
 
 Json memory_curves(const RunRecord& run, const StepPlans& plans, PageColumns& columns) {
@@ -90,36 +107,34 @@ Json planned_against_measured(const RunRecord& run, const StepPlans& plans) {
 }
 
 Json evaluations_of(const RunRecord& run, PageColumns& columns) {
-  std::vector<std::string> names;
-  for (const RecordedEvaluation& evaluation : run.evaluations)
-    for (const auto& [name, value] : evaluation.metrics)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  std::vector<double> losses;
-  std::vector<std::int64_t> steps, best;
+  std::vector<std::int64_t> steps;
+  std::vector<NamedValues> curves = {{"loss", {}}};
+  std::map<std::string, std::size_t> number_of;
   for (const RecordedEvaluation& evaluation : run.evaluations) {
-    steps.push_back(evaluation.step);
-    losses.push_back(evaluation.loss);
-    best.push_back(evaluation.best ? 1 : 0);
-  }
-  Json json = {{"steps", columns.integers(steps)}, {"best", columns.integers(best)}, {"series", Json::array()}};
-  json["series"].push_back({{"name", "loss"}, {"values", columns.numbers(losses)}});
-  for (const std::string& name : names) {
-    std::vector<double> values;
-    for (const RecordedEvaluation& evaluation : run.evaluations) {
-      const auto is_named = [&](const auto& metric) { return metric.first == name; };
-      const auto found = std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), is_named);
-      values.push_back(found == evaluation.metrics.end() ? no_number : found->second);
+    for (const auto& [name, value] : evaluation.metrics) {
+      const auto [metric, is_new] = number_of.try_emplace(name, curves.size());
+      if (is_new && curves.size() <= most_told_metrics)
+        curves.emplace_back(name, std::vector<double>(steps.size(), no_number));
+      if (metric->second < curves.size() && curves[metric->second].second.size() == steps.size())
+        curves[metric->second].second.push_back(value);
     }
-    json["series"].push_back({{"name", name}, {"values", columns.numbers(values)}});
+    steps.push_back(evaluation.step);
+    curves.front().second.push_back(evaluation.loss);
+    for (auto& [name, values] : curves) values.resize(steps.size(), no_number);
   }
+  // All curves share their steps: the more curves there are, the fewer points each of them chooses.
+  const std::size_t most_of_each = std::max<std::size_t>(64, most_points_of_curve / curves.size());
+  Json json = thinned_curves(steps, curves, most_of_each, columns);
+  json["num_metrics"] = number_of.size();
   return json;
 }
 
-/// Where each stage's steps begin and end, as far as it went.
+/// Where each stage's steps begin and end, as far as it went; of the first stages, where there are too many.
 Json stage_bands(const RunRecord& run) {
   Json bands = Json::array();
   for (const RecordedStep& step : run.steps) {
     const std::string& name = run.stage_names[static_cast<std::size_t>(step.stage)];
+    if ((bands.empty() || bands.back()["name"] != name) && bands.size() == most_told) break;
     if (bands.empty() || bands.back()["name"] != name)
       bands.push_back({{"name", name}, {"first", step.step}, {"last", step.step}});
     else
@@ -144,9 +159,17 @@ Json measured_peaks(const RunRecord& run) {
 
 Json warnings_of(const RunRecord& run) {
   Json warnings = Json::array();
-  for (std::size_t i = 0; i < std::min(run.warnings.size(), most_told_warnings); ++i)
+  for (std::size_t i = 0; i < std::min(run.warnings.size(), most_told); ++i)
     warnings.push_back({{"step", run.warnings[i].step}, {"message", run.warnings[i].message}});
   return warnings;
+}
+
+/// Spread evenly over all of them, where there are too many.
+std::vector<std::int64_t> checkpoints_of(const RunRecord& run) {
+  const std::size_t count = run.checkpoints.size(), num_told = std::min(count, most_told);
+  std::vector<std::int64_t> told;
+  for (std::size_t i = 0; i < num_told; ++i) told.push_back(run.checkpoints[(i + 1) * count / num_told - 1]);
+  return told;
 }
 
 }  // namespace
@@ -167,12 +190,17 @@ Json page_run(const RunRecord& run, std::span<const TracedPlan> plans, PageColum
                {"last_step", run.steps.empty() ? 0 : run.steps.back().step},
                {"num_warnings", run.warnings.size()},
                {"warnings", warnings_of(run)},
-               {"checkpoints", run.checkpoints},
+               {"num_checkpoints", run.checkpoints.size()},
+               {"checkpoints", checkpoints_of(run)},
+               {"num_adaptations", run.adaptations.size()},
                {"stages", stage_bands(run)},
                {"peaks", measured_peaks(run)},
                {"planned", planned_against_measured(run, step_plans)},
                {"evaluations", evaluations_of(run, columns)}};
   json.update(recorded_ending(run));
+  Json& adaptations = json["adaptations"];
+  if (adaptations.size() > most_told)
+    adaptations.erase(adaptations.begin() + static_cast<std::ptrdiff_t>(most_told), adaptations.end());
   Json& curves = json["curves"] = Json::object();
   curves["loss"] = curves_of(run.steps, {{"loss", [](const auto& step) { return step.loss; }}}, columns);
   curves["learning_rate"] =

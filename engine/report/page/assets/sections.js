@@ -202,8 +202,8 @@ function plannedText(run) {
 
 function runSections(input, plans, columns, isOne) {
   const {run} = input, parts = [runProblems(run, plans)];
-  if (run.warnings.length > 0) parts.push(section(`Warnings (${formatCount(run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), named(warning.message, 500)]))));
-  if (run.adaptations.length > 0) parts.push(section("What it changed by itself", {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}, {title: "what it does"}], run.adaptations.map((each) => [formatCount(each.step), named(each.set.join(" "), 300), named(each.what, 300)]))));
+  if (run.warnings.length > 0) parts.push(section(`Warnings (${toldOfAll(run.warnings, run.num_warnings)})`, {open: run.warnings.length <= 5}, plainTable("Warnings", [{title: "step", number: true}, {title: "warning"}], run.warnings.map((warning) => [formatCount(warning.step), named(warning.message, 500)]))));
+  if (run.adaptations.length > 0) parts.push(section(`What it changed by itself (${toldOfAll(run.adaptations, run.num_adaptations)})`, {}, plainTable("Adaptations", [{title: "step", number: true}, {title: "set"}, {title: "what it does"}], run.adaptations.map((each) => [formatCount(each.step), named(each.set.join(" "), 300), named(each.what, 300)]))));
   const charts = runCharts([{label: input.label, run}], columns);
   if (charts.length > 0) parts.push(section("Curves", {open: isOne}, element("div", {class: "curves"}, charts.map((chart) => chart.element)), marksText(run)));
   else parts.push(element("p", {class: "note"}, "No step was finished."));
@@ -212,12 +212,21 @@ function runSections(input, plans, columns, isOne) {
   return parts;
 }
 
+/// "5", or "200 of 3,000" where a page holds but some.
+function toldOfAll(told, count) {
+  return told.length < count ? `${formatCount(told.length)} of ${formatCount(count)}` : formatCount(count);
+}
+
 function marksText(run) {
   const texts = [];
-  if (run.checkpoints.length > 0) texts.push(`Dotted lines are checkpoints (${formatCount(run.checkpoints.length)}).`);
-  if (run.warnings.length > 0) texts.push("Red lines are warnings.");
+  const {checkpoints, warnings} = run;
+  if (checkpoints.length > 0) texts.push(`Dotted lines are checkpoints (${toldOfAll(checkpoints, run.num_checkpoints)}).`);
+  if (warnings.length > 0) texts.push(`Red lines are warnings (${toldOfAll(warnings, run.num_warnings)}).`);
   if (run.stages.length > 1) texts.push("Bands are stages.");
-  if (Object.values(run.curves).some((curves) => curves && curves.of > 2000)) texts.push("Long curves are drawn by their lowest and highest points.");
+  const {series, num_metrics: numMetrics} = run.evaluations;
+  // The loss is a series, but no metric.
+  if (series.length - 1 < numMetrics) texts.push(`Of ${formatCount(numMetrics)} evaluation metrics the first ${formatCount(series.length - 1)} are drawn.`);
+  if ([...Object.values(run.curves), run.evaluations].some((curves) => curves && curves.of > curves.steps.count)) texts.push("Long curves are drawn by their lowest and highest points.");
   return texts.length === 0 ? null : element("p", {class: "quiet"}, texts.join(" "));
 }
 
