@@ -140,6 +140,17 @@ class Pages(unittest.TestCase):
         top = self.js("return [...document.querySelectorAll('.live table')][2].querySelector('tbody tr').cells[0].textContent")
         self.assertIn(top, [buffer["name"] for buffer in plan["top"] if buffer["bytes"] == plan["top"][0]["bytes"]])
 
+    def test_ops_are_numbered_by_those_that_run(self):
+        self.open("plan", QUICKSTART)
+        trace = json.loads(run_trainer("export-trace", QUICKSTART, "--perfetto", str(self.folder / "ops.json"), "--json"))
+        count, state = trace["plans"][0]["ops"], self.map()
+        self.assertEqual(state["ops"], count)
+        self.assertGreater(state["moments"], count)  # else numbers of moments would do
+        cells = self.js("return [...document.querySelectorAll('.buffers tbody tr:not(.space)')].map((row) => "
+                        "[row.cells[6].textContent, row.cells[7].textContent])")
+        numbers = [(int(begin), int(end)) for begin, end in cells if begin.isdigit() and end.isdigit()]
+        self.assertTrue(numbers and all(1 <= begin <= end <= count for begin, end in numbers), cells)
+
     def test_a_run_shows_its_events_and_the_plan_that_it_kept(self):
         self.open("run", self.run_folder)
         events = [json.loads(line) for line in (self.run_folder / "events.jsonl").read_text().splitlines()]
@@ -399,6 +410,59 @@ class Pages(unittest.TestCase):
         self.assertLess(len(self.find("main").text), 200_000)
         self.assertLess(self.js("return document.documentElement.scrollWidth"), 1300)
         self.assertEqual(self.js("return [...document.querySelectorAll('*')].flatMap((each) => [...each.attributes]).filter((each) => each.name.startsWith('on')).length"), 0)
+
+    def test_letters_that_show_nothing_are_written_out(self):
+        folder = self.folder / "blank"
+        folder.mkdir()
+        lines = [json.loads(line) for line in (self.run_folder / "events.jsonl").read_text().splitlines()]
+        letters = (0x7, 0xad, 0x180e, 0x202e, 0x2028, 0x2800, 0x3164, 0xfff9, 0xe0041)
+        lines[0]["device"]["name"] = "".join(map(chr, letters)) + "Ünïcode 漢字 🙂"
+        lines[-1]["status"] = "constructor"
+        (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.open("blank", folder)
+        text = self.js("return document.querySelector('.input-head').textContent")
+        self.assertIn("".join(f"⟨U+{letter:04X}⟩" for letter in letters[:3]), text)
+        whole = self.js("return [...document.querySelectorAll('.input-head .facts [title]')].map((each) => each.title)")
+        self.assertTrue(any("".join(f"⟨U+{letter:04X}⟩" for letter in letters) + "Ünïcode 漢字 🙂" in title for title in whole), whole)
+        # A status of the file that every object has as a name is that name.
+        self.assertIn("constructor", [badge.text for badge in self.driver.find_elements(By.CSS_SELECTOR, ".badge")])
+
+    def test_times_have_the_unit_of_what_is_shown(self):
+        folder = self.folder / "times"
+        folder.mkdir()
+        lines = [json.loads(line) for line in (self.run_folder / "events.jsonl").read_text().splitlines()]
+        for seconds, text in ((0.9999, "1.00 s"), (0.00099996, "1.00 ms"), (59.999, "1 min 00 s"), (3599.7, "1 h 00 min"), (59.99, "59.99 s"), (0.0123, "12.3 ms")):
+            lines[-1]["seconds"] = seconds
+            (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            self.open(f"times {seconds}", folder)
+            facts = dict(self.js("return [...document.querySelectorAll('.input-head .facts div')].map((fact) => [fact.querySelector('dt')."
+                                 "textContent, fact.querySelector('dd').textContent])"))
+            self.assertEqual(facts["time"], text)
+
+    def test_what_comes_without_end_is_shown_in_part_with_the_count_of_all(self):
+        folder = self.folder / "endless"
+        folder.mkdir()
+        lines = (self.run_folder / "events.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        checkpoint = {"event": "checkpoint", "step": 1, "path": "x", "bytes": 1}
+        evaluation = next(event for event in events if event["event"] == "eval")
+        added = [dict(checkpoint, step=step) for step in range(1, 20001)]
+        added += [{"event": "adapt", "step": step, "set": ["train.batch_size=1"], "what": "x"} for step in range(1, 3001)]
+        added += [dict(evaluation, step=step, loss=-5.0 if step == 7777 else 1.0 + step % 3) for step in range(1, 20001)]
+        count = sum(event["event"] == "checkpoint" for event in events) + 20000
+        (folder / "events.jsonl").write_text("\n".join([*lines[:-1], *map(json.dumps, added), lines[-1]]) + "\n")
+        path = self.open("endless", folder)
+        run = json.loads(re.search(r'id="report-data">(.*?)</script>', path.read_text(), re.S).group(1))["inputs"][0]["run"]
+        self.assertEqual((len(run["checkpoints"]), run["num_checkpoints"]), (200, count))
+        self.assertEqual((len(run["adaptations"]), run["num_adaptations"]), (200, 3000))
+        self.assertLessEqual(run["evaluations"]["steps"]["count"], 4000)
+        self.assertGreaterEqual(run["evaluations"]["of"], 20000)
+        text = self.js("return document.querySelector('main').textContent")
+        self.assertIn(f"checkpoints (200 of {count:,})", text)
+        self.assertIn("What it changed by itself (200 of 3,000)", text)
+        # The lowest of them is kept.
+        self.assertTrue(any("lowest -5," in label for label in self.js(
+            "return [...document.querySelectorAll('.curve-box')].map((box) => box.getAttribute('aria-label'))")))
 
     def test_a_policy_names_all_that_may_run_and_nothing_else_does(self):
         path = self.open("run", self.run_folder)

@@ -21,6 +21,7 @@ class MemoryData {
     this.allocated = columns.integers(moments.allocated);
     this.reserved = columns.integers(moments.reserved);
     this.numMoments = this.allocated.length;
+    this.countOps();
     this.mostReserved = this.reserved.reduce((a, b) => Math.max(a, b), 0);
 
     this.bufferName = columns.texts(map.buffers.name);
@@ -35,6 +36,19 @@ class MemoryData {
     this.readSegments(map.segments, columns);
     this.countLive();
     this.times = {op: Float64Array.from({length: this.numMoments + 1}, (_, i) => i), seconds: this.cumulativeSeconds()};
+  }
+
+  /// Moments stand between ops, too: ops are numbered from 1 by those that run. `opsBefore`: by moment, how many ran
+  /// before it; `behindOp`: by op, the moment that follows it, that of 0 being the first.
+  countOps() {
+    this.opsBefore = new Int32Array(this.numMoments + 1);
+    const behindOp = [0];
+    for (let moment = 0; moment < this.numMoments; ++moment) {
+      if (this.momentOp[moment] >= 0) behindOp.push(moment + 1);
+      this.opsBefore[moment + 1] = behindOp.length - 1;
+    }
+    this.behindOp = Int32Array.from(behindOp);
+    this.numOps = behindOp.length - 1;
   }
 
   withoutNone(layers) {
@@ -123,8 +137,9 @@ class MemoryData {
   place(block) { return `segment ${this.range[block] + 1} + 0x${this.offset[block].toString(16)}`; }
 
   momentText(moment) {
-    const op = this.momentOp[moment];
-    const what = op < 0 ? "between ops" : `op ${formatCount(moment + 1)}, ${this.ops[op]}`;
+    const op = this.momentOp[moment], before = this.opsBefore[moment];
+    const what = op >= 0 ? `op ${formatCount(before + 1)}, ${this.ops[op]}` :
+      before > 0 ? `after op ${formatCount(before)}` : "before any op";
     return `${what}, ${this.phases[this.momentPhase[moment]]}`;
   }
 
@@ -132,7 +147,24 @@ class MemoryData {
     return this.begin[block] < 0 ? "before the step" : this.momentText(this.begin[block]);
   }
   releasedText(block) {
-    return this.end[block] < 0 ? "not in this step" : this.end[block] >= this.numMoments ? "at the end of the step" : `before ${this.momentText(this.end[block])}`;
+    const end = this.end[block];
+    if (end < 0) return "not in this step";
+    if (end >= this.numMoments) return "at the end of the step";
+    const before = this.opsBefore[end];
+    return before > 0 ? `after ${this.momentText(this.behindOp[before] - 1)}` : "before any op";
+  }
+
+  /// Of the table of buffers: the op that a block is made for, and the last one that it lives through.
+  fromOpText(moment) {
+    if (moment < 0) return "before";
+    const before = this.opsBefore[moment];
+    if (moment < this.numMoments && this.momentOp[moment] >= 0) return formatCount(before + 1);
+    return before > 0 ? `after ${formatCount(before)}` : "begin";
+  }
+  untilOpText(moment) {
+    if (moment === Infinity) return "stays";
+    const before = this.opsBefore[Math.min(moment, this.numMoments)];
+    return before > 0 ? formatCount(before) : "begin";
   }
 
   /// By moment, how many blocks are live.

@@ -396,17 +396,22 @@ class MemoryMapPanel {
       if (right - left > context.measureText(name).width + 8) context.fillText(name, (left + right) / 2, top + phaseHeight / 2 + 0.5);
       begin = end;
     }
-    const length = window.x1 - window.x0, rough = length / Math.max(2, plot.width / 110);
+    // Of ops each number stands behind its op, of which there may be fewer than moments.
+    const isOp = this.timeMode === "op", opsUntil = (time) => data.opsBefore[Math.min(data.numMoments, Math.max(0, Math.floor(time)))];
+    const first = isOp ? opsUntil(window.x0) : window.x0, last = isOp ? opsUntil(window.x1) : window.x1;
+    const rough = (isOp ? Math.max(1, last - first) : last - first) / Math.max(2, plot.width / 110);
     const power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-    const least = this.timeMode === "op" ? 1 : 0, tick = Math.max(step, least);
+    const tick = Math.max(step, isOp ? 1 : 0);
     context.fillStyle = this.palette.quiet;
-    for (let i = Math.ceil(window.x0 / tick); i * tick <= window.x1; ++i) {
-      const x = toX(i * tick), text = this.timeMode === "op" ? formatCount(i * tick) : formatSeconds(i * tick);
+    for (let i = Math.ceil(first / tick); i * tick <= last; ++i) {
+      const time = isOp ? data.behindOp[i * tick] : i * tick;
+      if (time < window.x0) continue;
+      const x = toX(time), text = isOp ? formatCount(i * tick) : formatSeconds(i * tick);
       context.textAlign = x > plot.left + plot.width - 20 ? "right" : "center";
       context.fillText(text, Math.min(x, plot.left + plot.width), top + phaseHeight + 9);
     }
     context.textAlign = "right";
-    context.fillText(this.timeMode === "op" ? "op" : "time", plot.left - 8, top + phaseHeight + 9);
+    context.fillText(isOp ? "op" : "time", plot.left - 8, top + phaseHeight + 9);
     context.fillText("phase", plot.left - 8, top + phaseHeight / 2);
   }
 

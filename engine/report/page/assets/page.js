@@ -44,7 +44,7 @@ function linkPanels(panels) {
 /// What tests and the curious may read; nothing in it changes anything.
 function publish(report, panels) {
   const state = (panel) => ({
-    x: [panel.view.x0, panel.view.x1], y: [panel.view.y0, panel.view.y1], cursor: panel.cursor, isPinned: panel.isPinned, moments: panel.data.numMoments, peak: panel.data.peak,
+    x: [panel.view.x0, panel.view.x1], y: [panel.view.y0, panel.view.y1], cursor: panel.cursor, isPinned: panel.isPinned, moments: panel.data.numMoments, ops: panel.data.numOps, peak: panel.data.peak,
     selected: panel.selected < 0 ? null : panel.data.name(panel.selected), matches: panel.matchCount, matchBytes: panel.matchBytes, matchBytesAtPeak: panel.matchBytesNow,
     blocks: panel.data.numBlocks, colouring: panel.colouring, across: panel.timeMode, frames: panel.numFrames,
     allocated: panel.data.allocated[panel.cursor], reserved: panel.data.reserved[panel.cursor],

@@ -28,8 +28,8 @@ class BufferTable {
       {title: "made in", width: "8%", text: (i) => data.phases[data.phase[i]]},
       {title: "requested", width: "10%", number: (i) => data.requested(i), show: formatBytes},
       {title: "block", width: "10%", number: (i) => data.bytes[i], show: formatBytes},
-      {title: "from op", width: "9%", number: (i) => data.begin[i], show: (moment) => (moment < 0 ? "before" : formatCount(moment + 1))},
-      {title: "until op", width: "9%", number: (i) => (data.end[i] < 0 ? Infinity : data.end[i]), show: (moment) => (moment === Infinity ? "stays" : formatCount(moment))},
+      {title: "from op", width: "9%", number: (i) => data.begin[i], show: (moment) => data.fromOpText(moment)},
+      {title: "until op", width: "9%", number: (i) => (data.end[i] < 0 ? Infinity : data.end[i]), show: (moment) => data.untilOpText(moment)},
     ];
     this.sorted = {column: 5, descending: true};
     this.rows = element("tbody");
