@@ -1,16 +1,15 @@
 // Reads Note [Columns of a page] (engine/report/page/page_columns.h).
 
 class Columns {
-  constructor(bytes) {
-    this.bytes = bytes;
-  }
+  constructor(bytes) { this.bytes = bytes; }
 
   /// Of a page; throws where the browser cannot unpack them.
   static async of(base64) {
     const text = base64.trim();
     if (text === "") return new Columns(new Uint8Array(0));
     if (typeof DecompressionStream === "undefined")
-      throw new Error("This browser cannot unpack the report's data: it lacks DecompressionStream, which Chrome and " +
+      throw new Error(
+        "This browser cannot unpack the report's data: it lacks DecompressionStream, which Chrome and " +
         "Edge have from version 80, Firefox from 113 and Safari from 16.4 on.");
     const letters = atob(text);
     const packed = new Uint8Array(letters.length);

@@ -8,9 +8,7 @@ const tableRows = 400;
 const patterns = [null, [7, 4], [2, 3], [10, 3, 2, 3]];
 
 /// What a curve is called that dygraphs draws.
-function curveKey(index) {
-  return `c${index}`;
-}
+function curveKey(index) { return `c${index}`; }
 
 /// TensorBoard's: an exponential average, freed of its start at 0. Gaps stay gaps.
 function smoothed(values, weight) {
@@ -32,15 +30,26 @@ class CurveChart {
     this.isLog = false;
     this.weight = 0;
     this.collect();
-    this.box = element("div", {class: "curve-box", tabindex: 0, role: "img", "aria-label": this.text(), style: {height: `${curveHeight}px`}, on: {keydown: (event) => this.key(event)}});
+    this.box = element("div", {
+      class: "curve-box",
+      tabindex: 0,
+      role: "img",
+      "aria-label": this.text(),
+      style: {height: `${curveHeight}px`},
+      on: {keydown: (event) => this.key(event)}
+    });
     this.readout = element("span", {class: "readout quiet"});
     this.legend = element("div", {class: "legend"});
-    this.element = element("figure", {class: "curve"}, element("figcaption", {}, element("h3", {}, chart.title), this.readout), this.controls(), this.box, this.legend, this.dataTable());
+    this.element = element(
+      "figure", {class: "curve"}, element("figcaption", {}, element("h3", {}, chart.title), this.readout),
+      this.controls(), this.box, this.legend, this.dataTable());
     // Drawn once it can be seen: dygraphs measures its place.
     const observer = new ResizeObserver(() => {
       if (this.box.clientWidth === 0) return;
-      if (this.graph) this.graph.resize();
-      else this.begin();
+      if (this.graph)
+        this.graph.resize();
+      else
+        this.begin();
     });
     observer.observe(this.box);
     theme.listeners.push(() => this.graph && this.update());
@@ -61,29 +70,45 @@ class CurveChart {
       const finite = [...series.values].filter(Number.isFinite);
       if (finite.length === 0) return `${series.name}: nothing finite`;
       const lowest = finite.reduce((a, b) => Math.min(a, b)), highest = finite.reduce((a, b) => Math.max(a, b));
-      return `${series.name} from ${this.show(finite[0])} to ${this.show(finite[finite.length - 1])}, lowest ${this.show(lowest)}, highest ${this.show(highest)}`;
+      return `${series.name} from ${this.show(finite[0])} to ${this.show(finite[finite.length - 1])}, lowest ${
+        this.show(lowest)}, highest ${this.show(highest)}`;
     });
-    return visible(`${this.chart.title} over steps ${formatCount(this.steps[0] ?? 0)} to ${formatCount(this.steps.at(-1) ?? 0)}. ${parts.join("; ")}. The same stands in the table below.`);
+    return visible(`${this.chart.title} over steps ${formatCount(this.steps[0] ?? 0)} to ${
+      formatCount(this.steps.at(-1) ?? 0)}. ${parts.join("; ")}. The same stands in the table below.`);
   }
 
   show(value) {
-    return this.chart.unit === "bytes" ? formatBytes(Math.round(value)) : this.chart.unit === "seconds" ? formatSeconds(value) : formatNumber(value);
+    const {unit} = this.chart;
+    return unit === "bytes" ? formatBytes(Math.round(value)) :
+      unit === "seconds" ? formatSeconds(value) :
+      formatNumber(value);
   }
 
   controls() {
     const {chart} = this;
     if (!chart.hasLog && !chart.hasSmoothing) return null;
-    const slider = element("input", {type: "range", min: 0, max: 0.99, step: 0.01, value: 0, on: {input: () => {
-      this.weight = Number(slider.value);
-      shown.textContent = slider.value;
-      this.update();
-    }}});
+    const slider = element("input", {
+      type: "range",
+      min: 0,
+      max: 0.99,
+      step: 0.01,
+      value: 0,
+      on: {
+        input: () => {
+          this.weight = Number(slider.value);
+          shown.textContent = slider.value;
+          this.update();
+        }
+      }
+    });
     const shown = element("output", {class: "quiet"}, "0");
-    return element("div", {class: "controls"},
-      chart.hasLog ? element("label", {class: "choice"}, element("input", {type: "checkbox", on: {change: (event) => {
-        this.isLog = event.target.checked;
-        this.update();
-      }}}), " log scale") : null,
+    const setLog = (event) => {
+      this.isLog = event.target.checked;
+      this.update();
+    };
+    const box = element("input", {type: "checkbox", on: {change: setLog}});
+    return element(
+      "div", {class: "controls"}, chart.hasLog ? element("label", {class: "choice"}, box, " log scale") : null,
       chart.hasSmoothing ? element("label", {class: "choice"}, "smoothing ", slider, " ", shown) : null);
   }
 
@@ -91,7 +116,8 @@ class CurveChart {
     const values = this.chart.series.map((series) => (series.points ? series.row : smoothed(series.row, this.weight)));
     const faint = this.weight > 0 ? this.chart.series.map((series) => series.row) : [];
     const isShown = (value) => Number.isFinite(value) && (!this.isLog || value > 0);
-    return this.steps.map((step, i) => [step, ...[...values, ...faint].map((row) => (row[i] === null ? null : isShown(row[i]) ? row[i] : NaN))]);
+    const drawn = (value) => (value === null ? null : isShown(value) ? value : NaN);
+    return this.steps.map((step, i) => [step, ...[...values, ...faint].map((row) => drawn(row[i]))]);
   }
 
   options() {
@@ -100,10 +126,22 @@ class CurveChart {
     const series = {};
     chart.series.forEach((each, i) => {
       const isFew = each.steps.length < 40;
-      series[curveKey(i)] = {color: colourOf(each, i), strokeWidth: each.points ? 1 : 1.6, strokePattern: patterns[(each.pattern ?? 0) % patterns.length], drawPoints: each.points || isFew, pointSize: each.points ? 3 : 2};
+      series[curveKey(i)] = {
+        color: colourOf(each, i),
+        strokeWidth: each.points ? 1 : 1.6,
+        strokePattern: patterns[(each.pattern ?? 0) % patterns.length],
+        drawPoints: each.points || isFew,
+        pointSize: each.points ? 3 : 2
+      };
       series[`${curveKey(i)}f`] = {color: colourOf(each, i), strokeWidth: 0.6, drawPoints: false};
     });
-    this.legend.replaceChildren(...chart.series.map((each, i) => element("span", {class: "key"}, element("span", {class: `swatch line pattern${(each.pattern ?? 0) % patterns.length}`, style: {"border-color": colourOf(each, i)}}), named(each.name, 60))));
+    this.legend.replaceChildren(...chart.series.map(
+      (each, i) => element(
+        "span", {class: "key"}, element("span", {
+          class: `swatch line pattern${(each.pattern ?? 0) % patterns.length}`,
+          style: {"border-color": colourOf(each, i)}
+        }),
+        named(each.name, 60))));
     const keys = chart.series.map((_, i) => curveKey(i)), faint = this.weight > 0 ? keys.map((key) => `${key}f`) : [];
     return {
       labels: ["step", ...keys, ...faint],
@@ -116,7 +154,15 @@ class CurveChart {
       gridLineColor: palette.grid,
       highlightCircleSize: 3,
       includeZero: chart.unit === "bytes" && !this.isLog,
-      axes: {x: {axisLabelFormatter: (value) => (Number.isInteger(value) ? formatCount(value) : ""), pixelsPerLabel: 70}, y: {axisLabelFormatter: (value) => this.show(value), axisLabelWidth: 72, pixelsPerLabel: 36, labelsKMG2: chart.unit === "bytes"}},
+      axes: {
+        x: {axisLabelFormatter: (value) => (Number.isInteger(value) ? formatCount(value) : ""), pixelsPerLabel: 70},
+        y: {
+          axisLabelFormatter: (value) => this.show(value),
+          axisLabelWidth: 72,
+          pixelsPerLabel: 36,
+          labelsKMG2: chart.unit === "bytes"
+        }
+      },
       yRangePad: 6,
       highlightCallback: (_, step, points) => this.tell(step, points),
       unhighlightCallback: () => (this.readout.textContent = ""),
@@ -131,15 +177,16 @@ class CurveChart {
     this.graph = new Dygraph(this.box, this.rows(), {...this.options(), dateWindow: this.whole});
   }
 
-  update() {
-    this.graph?.updateOptions({file: this.rows(), ...this.options()});
-  }
+  update() { this.graph?.updateOptions({file: this.rows(), ...this.options()}); }
 
   tell(step, points) {
-    const values = this.chart.series.map((series, i) => {
-      const point = points.find((each) => each.name === curveKey(i));
-      return point && Number.isFinite(point.yval) ? `${shortened(series.name, 24)} ${this.show(point.yval)}` : null;
-    }).filter(Boolean);
+    const values =
+      this.chart.series
+        .map((series, i) => {
+          const point = points.find((each) => each.name === curveKey(i));
+          return point && Number.isFinite(point.yval) ? `${shortened(series.name, 24)} ${this.show(point.yval)}` : null;
+        })
+        .filter(Boolean);
     this.readout.textContent = `step ${formatCount(step)}: ${values.join(", ")}`;
   }
 
@@ -175,12 +222,20 @@ class CurveChart {
   key(event) {
     if (!this.graph || event.target !== this.box) return;
     const [begin, end] = this.graph.xAxisRange(), width = end - begin;
-    const windows = {ArrowLeft: [begin - width / 5, end - width / 5], ArrowRight: [begin + width / 5, end + width / 5],
-      "+": [begin + width / 5, end - width / 5], "=": [begin + width / 5, end - width / 5], "-": [begin - width / 3, end + width / 3], 0: this.whole, Home: this.whole};
+    const windows = {
+      ArrowLeft: [begin - width / 5, end - width / 5],
+      ArrowRight: [begin + width / 5, end + width / 5],
+      "+": [begin + width / 5, end - width / 5],
+      "=": [begin + width / 5, end - width / 5],
+      "-": [begin - width / 3, end + width / 3],
+      0: this.whole,
+      Home: this.whole
+    };
     const dateWindow = windows[event.key];
     if (!dateWindow) return;
     event.preventDefault();
-    this.graph.updateOptions({dateWindow: [Math.max(this.whole[0], dateWindow[0]), Math.min(this.whole[1], dateWindow[1])]});
+    this.graph.updateOptions(
+      {dateWindow: [Math.max(this.whole[0], dateWindow[0]), Math.min(this.whole[1], dateWindow[1])]});
   }
 
   dataTable() {
@@ -188,11 +243,18 @@ class CurveChart {
     details.addEventListener("toggle", () => {
       if (!details.open || details.childElementCount > 1) return;
       const stride = Math.max(1, Math.ceil(this.steps.length / tableRows));
-      const columns = [{title: "step", number: true}, ...this.chart.series.map((series) => ({title: named(series.name, 30), number: true}))];
+      const columns = [
+        {title: "step", number: true},
+        ...this.chart.series.map((series) => ({title: named(series.name, 30), number: true}))
+      ];
       const rows = [];
       for (let i = 0; i < this.steps.length; i += stride)
-        rows.push([formatCount(this.steps[i]), ...this.chart.series.map((series) => (series.row[i] === null ? "" : this.show(series.row[i])))]);
-      details.append(plainTable(stride > 1 ? `${this.chart.title}, every ${stride}th point` : this.chart.title, columns, rows));
+        rows.push([
+          formatCount(this.steps[i]),
+          ...this.chart.series.map((series) => (series.row[i] === null ? "" : this.show(series.row[i])))
+        ]);
+      details.append(
+        plainTable(stride > 1 ? `${this.chart.title}, every ${stride}th point` : this.chart.title, columns, rows));
     });
     return details;
   }
@@ -210,14 +272,26 @@ function runCharts(runs, columns) {
       const steps = columns.integers(curves.steps);
       for (const each of curves.series) {
         if (!isOne && options.only && !options.only.includes(each.name)) continue;
-        series.push({name: isOne ? each.name : `${label}: ${each.name}`, steps, values: columns.numbers(each.values), colour: isOne ? undefined : at, pattern: isOne ? (each.name.startsWith("planned") ? 1 : 0) : curves.series.filter((other) => !options.only || options.only.includes(other.name)).indexOf(each)});
+        series.push({
+          name: isOne ? each.name : `${label}: ${each.name}`,
+          steps,
+          values: columns.numbers(each.values),
+          colour: isOne ? undefined : at,
+          pattern: isOne ?
+            (each.name.startsWith("planned") ? 1 : 0) :
+            curves.series.filter((other) => !options.only || options.only.includes(other.name)).indexOf(each)
+        });
       }
     });
-    if (options.evaluations) runs.forEach(({label, run}, at) => series.push(...evaluationSeries(run, columns, options.evaluations, isOne ? "" : `${label}: `, isOne ? 1 : at)));
+    if (options.evaluations)
+      runs.forEach(
+        ({label, run}, at) => series.push(
+          ...evaluationSeries(run, columns, options.evaluations, isOne ? "" : `${label}: `, isOne ? 1 : at)));
     const drawn = series.filter((each) => each.steps.length > 0);
     if (drawn.length === 0) return;
     const marks = isOne ? marksOf(runs[0].run) : [];
-    charts.push(new CurveChart({title, unit, series: drawn, bands: isOne ? runs[0].run.stages : [], marks, ...options.chart}));
+    charts.push(
+      new CurveChart({title, unit, series: drawn, bands: isOne ? runs[0].run.stages : [], marks, ...options.chart}));
   };
   add("loss", "Loss", "number", {evaluations: (name) => name === "loss", chart: {hasLog: true, hasSmoothing: true}});
   add("none", "Evaluation metrics", "number", {evaluations: (name) => name !== "loss"});
@@ -232,10 +306,20 @@ function runCharts(runs, columns) {
 
 function evaluationSeries(run, columns, isWanted, prefix, colour) {
   const steps = columns.integers(run.evaluations.steps);
-  return run.evaluations.series.filter((series) => isWanted(series.name)).map((series, i) => (
-    {name: `${prefix}${series.name} on validation data`, steps, values: columns.numbers(series.values), points: true, pattern: prefix === "" ? 0 : i, colour: colour + (prefix === "" ? i : 0)}));
+  return run.evaluations.series.filter((series) => isWanted(series.name))
+    .map((series, i) => ({
+           name: `${prefix}${series.name} on validation data`,
+           steps,
+           values: columns.numbers(series.values),
+           points: true,
+           pattern: prefix === "" ? 0 : i,
+           colour: colour + (prefix === "" ? i : 0)
+         }));
 }
 
 function marksOf(run) {
-  return [...run.checkpoints.map((step) => ({step, kind: "checkpoint"})), ...run.warnings.map((warning) => ({step: warning.step, kind: "warning"}))];
+  return [
+    ...run.checkpoints.map((step) => ({step, kind: "checkpoint"})),
+    ...run.warnings.map((warning) => ({step: warning.step, kind: "warning"}))
+  ];
 }

@@ -10,7 +10,8 @@ function element(tag, options = {}, ...children) {
       for (const [event, listener] of Object.entries(value)) made.addEventListener(event, listener);
     else if (name === "style")
       for (const [property, setting] of Object.entries(value)) made.style.setProperty(property, setting);
-    else made.setAttribute(name, value === true ? "" : String(value));
+    else
+      made.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat(3))
     if (child !== null && child !== undefined && child !== false)
@@ -30,7 +31,8 @@ function button(label, listener, options = {}) {
 
 /// A choice of several: [[value, label]…].
 function choice(label, entries, listener, chosen) {
-  const select = element("select", {on: {change: () => listener(select.value)}},
+  const select = element(
+    "select", {on: {change: () => listener(select.value)}},
     entries.map(([value, text]) => element("option", {value, selected: value === chosen}, shortened(text, 48))));
   return element("label", {class: "choice"}, label, " ", select);
 }
@@ -38,18 +40,22 @@ function choice(label, entries, listener, chosen) {
 /// A part of the page that can be folded.
 function section(title, options, ...children) {
   const {id, open = true} = options;
-  return element("details", {class: "section", id, open}, element("summary", {}, element("h2", {}, title)),
-    ...children);
+  return element(
+    "details", {class: "section", id, open}, element("summary", {}, element("h2", {}, title)), ...children);
 }
 
 /// Facts as a list of terms; those without a value are left out.
 function facts(pairs) {
-  return element("dl", {class: "facts"}, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value))));
+  return element(
+    "dl", {class: "facts"},
+    pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value))));
 }
 
 function paragraphs(text, className) {
-  return text.split("\n").filter((line) => line.trim() !== "").map((line) => element("p", {class: className}, visible(line.trim())));
+  return text.split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line) => element("p", {class: className}, visible(line.trim())));
 }
 
 /// Once before the next frame, however often it is asked for.

@@ -4,8 +4,12 @@ Object.assign(MemoryMapPanel.prototype, {
   listen() {
     for (const canvas of [this.stackCanvas, this.mapCanvas]) {
       const isMap = canvas === this.mapCanvas;
-      const plot = () => ({left: margin.left, top: margin.top, width: Math.max(200, canvas.clientWidth) - margin.left - margin.right,
-        height: canvas.clientHeight - margin.top - (isMap ? axisHeight : 8)});
+      const plot = () => ({
+        left: margin.left,
+        top: margin.top,
+        width: Math.max(200, canvas.clientWidth) - margin.left - margin.right,
+        height: canvas.clientHeight - margin.top - (isMap ? axisHeight : 8)
+      });
       listenToPointers(canvas, this.view, plot, isMap, {
         hover: (x, y) => this.hover(x, y, isMap, plot()),
         leave: () => this.leave(),
@@ -26,14 +30,17 @@ Object.assign(MemoryMapPanel.prototype, {
 
   blockAtShare(x, y, plot) {
     const window = this.window(), width = window.x1 - window.x0, height = window.y1 - window.y0;
-    return blockAt(this.data, this.left, this.right, this.shades, window.x0 + x * width, window.y0 + y * height, (2 * width) / plot.width, (2 * height) / plot.height);
+    return blockAt(
+      this.data, this.left, this.right, this.shades, window.x0 + x * width, window.y0 + y * height,
+      (2 * width) / plot.width, (2 * height) / plot.height);
   },
 
   hover(x, y, isMap, plot) {
     if (x < 0 || x > 1 || y < 0 || y > 1) return this.leave();
     this.hovered = this.momentAtShare(x);
     this.hoveredBlock = isMap ? this.blockAtShare(x, y, plot) : -1;
-    this.tip.replaceChildren(...(this.hoveredBlock >= 0 ? this.blockFacts(this.hoveredBlock, true) : this.momentFacts(this.hovered)));
+    this.tip.replaceChildren(
+      ...(this.hoveredBlock >= 0 ? this.blockFacts(this.hoveredBlock, true) : this.momentFacts(this.hovered)));
     this.tip.hidden = false;
     const canvas = isMap ? this.mapCanvas : this.stackCanvas;
     const left = margin.left + x * plot.width, top = canvas.offsetTop + margin.top + (1 - y) * plot.height;
@@ -69,7 +76,8 @@ Object.assign(MemoryMapPanel.prototype, {
   /// `shows`: it is brought into the picture where it is outside.
   select(block, shows) {
     this.selected = block;
-    this.detail.replaceChildren(...(block >= 0 ? [element("h3", {}, "Selected"), ...this.blockFacts(block, false)] : []));
+    this.detail.replaceChildren(
+      ...(block >= 0 ? [element("h3", {}, "Selected"), ...this.blockFacts(block, false)] : []));
     if (block >= 0 && shows) this.bringIntoView(block);
     this.onSelection.forEach((listener) => listener(block));
     this.draw();
@@ -90,12 +98,16 @@ Object.assign(MemoryMapPanel.prototype, {
   blockFacts(block, isShort) {
     const {data} = this;
     return [
-      element("p", {class: "block-name"}, element("span", {class: "swatch", style: {background: this.colours[this.groupOf(block)].css}}), named(data.name(block), 70)),
+      element(
+        "p", {class: "block-name"},
+        element("span", {class: "swatch", style: {background: this.colours[this.groupOf(block)].css}}),
+        named(data.name(block), 70)),
       facts([
         ["layer", named(data.layerName(block), 60)],
         ["category", data.categories[data.category[block]]],
         ["bytes", `${formatBytes(data.requested(block))} requested, ${formatBytes(data.bytes[block])} block`],
-        isShort ? ["", null] : ["exactly", `${formatCount(data.requested(block))} and ${formatCount(data.bytes[block])} bytes`],
+        isShort ? ["", null] :
+                  ["exactly", `${formatCount(data.requested(block))} and ${formatCount(data.bytes[block])} bytes`],
         isShort ? ["", null] : ["tensor", visible(data.type(block))],
         ["address", data.place(block)],
         ["made", data.bornText(block)],
@@ -120,7 +132,8 @@ Object.assign(MemoryMapPanel.prototype, {
   /// To the next block that the search found, in the order in which they are made.
   nextMatch(direction) {
     const {data} = this;
-    this.order ??= Int32Array.from({length: data.numBlocks}, (_, i) => i).sort((a, b) => data.first[a] - data.first[b] || data.low[a] - data.low[b]);
+    this.order ??= Int32Array.from({length: data.numBlocks}, (_, i) => i)
+                     .sort((a, b) => data.first[a] - data.first[b] || data.low[a] - data.low[b]);
     const at = this.order.indexOf(this.selected), count = data.numBlocks;
     for (let i = 1; i <= count; ++i) {
       const block = this.order[(((at < 0 && direction < 0 ? 0 : at) + direction * i) % count + count) % count];
@@ -138,11 +151,16 @@ Object.assign(MemoryMapPanel.prototype, {
       ArrowRight: () => (event.shiftKey ? this.pin(this.pinned + 1) : view.pan(step, 0)),
       ArrowUp: () => view.pan(0, step),
       ArrowDown: () => view.pan(0, -step),
-      "+": () => view.zoom(0.7, 1), "=": () => view.zoom(0.7, 1), "-": () => view.zoom(1 / 0.7, 1),
-      ">": () => view.zoom(1, 0.7), "<": () => view.zoom(1, 1 / 0.7),
-      0: () => view.whole(), Home: () => view.whole(),
+      "+": () => view.zoom(0.7, 1),
+      "=": () => view.zoom(0.7, 1),
+      "-": () => view.zoom(1 / 0.7, 1),
+      ">": () => view.zoom(1, 0.7),
+      "<": () => view.zoom(1, 1 / 0.7),
+      0: () => view.whole(),
+      Home: () => view.whole(),
       p: () => this.goToPeak(),
-      n: () => this.nextMatch(1), N: () => this.nextMatch(-1),
+      n: () => this.nextMatch(1),
+      N: () => this.nextMatch(-1),
       Enter: () => this.select(this.largestAt(this.cursor), true),
       Escape: () => this.unpin(),
       "/": () => this.searchBox.focus(),
@@ -156,7 +174,8 @@ Object.assign(MemoryMapPanel.prototype, {
   },
 
   largestAt(moment) {
-    for (let i = this.data.numBlocks - 1; i >= 0; --i) if (this.isShown(i) && this.data.isLive(i, moment)) return i;
+    for (let i = this.data.numBlocks - 1; i >= 0; --i)
+      if (this.isShown(i) && this.data.isLive(i, moment)) return i;
     return -1;
   },
 
@@ -182,35 +201,55 @@ Object.assign(MemoryMapPanel.prototype, {
   controls() {
     const {data} = this;
     const layersUsed = [...new Set(data.layer)].sort((a, b) => a - b), phasesUsed = [...new Set(data.phase)].sort();
-    this.searchBox = element("input", {type: "search", placeholder: "buffer or layer", "aria-label": "Search buffers and layers", on: {
-      input: () => this.search(this.searchBox.value.trim()),
-      keydown: (event) => {
-        if (event.key === "Enter") this.nextMatch(event.shiftKey ? -1 : 1);
-        if (event.key !== "Escape") return;
-        this.searchBox.value = "";
-        this.search("");
-        this.mapCanvas.focus();
-      },
-    }});
+    this.searchBox = element("input", {
+      type: "search",
+      placeholder: "buffer or layer",
+      "aria-label": "Search buffers and layers",
+      on: {
+        input: () => this.search(this.searchBox.value.trim()),
+        keydown: (event) => {
+          if (event.key === "Enter") this.nextMatch(event.shiftKey ? -1 : 1);
+          if (event.key !== "Escape") return;
+          this.searchBox.value = "";
+          this.search("");
+          this.mapCanvas.focus();
+        },
+      }
+    });
     const zoom = (label, title, action) => button(label, action, {title, "aria-label": title, class: "icon"});
-    return element("div", {class: "controls"},
-      choice("colour by", Object.entries(colourings), (value) => {
-        this.colouring = value;
-        this.recolour();
-      }, "category"),
-      data.hasSeconds() ? choice("across", [["op", "ops"], ["seconds", "predicted time"]], (value) => this.setTimes(value), "op") : null,
-      choice("layer", [["-1", "all"], ...layersUsed.map((layer) => [String(layer), data.layers[layer]])], (value) => {
-        this.filters.layer = Number(value);
-        this.reshade();
-      }, "-1"),
-      choice("made in", [["-1", "any phase"], ...phasesUsed.map((phase) => [String(phase), data.phases[phase]])], (value) => {
-        this.filters.phase = Number(value);
-        this.reshade();
-      }, "-1"),
+    return element(
+      "div", {class: "controls"},
+      choice(
+        "colour by", Object.entries(colourings),
+        (value) => {
+          this.colouring = value;
+          this.recolour();
+        },
+        "category"),
+      data.hasSeconds() ?
+        choice("across", [["op", "ops"], ["seconds", "predicted time"]], (value) => this.setTimes(value), "op") :
+        null,
+      choice(
+        "layer", [["-1", "all"], ...layersUsed.map((layer) => [String(layer), data.layers[layer]])],
+        (value) => {
+          this.filters.layer = Number(value);
+          this.reshade();
+        },
+        "-1"),
+      choice(
+        "made in", [["-1", "any phase"], ...phasesUsed.map((phase) => [String(phase), data.phases[phase]])],
+        (value) => {
+          this.filters.phase = Number(value);
+          this.reshade();
+        },
+        "-1"),
       element("label", {class: "choice"}, "search ", this.searchBox),
-      element("span", {class: "zoom", role: "group", "aria-label": "Zoom"},
-        zoom("+", "Zoom in", () => this.view.zoom(0.6, 0.8)), zoom("−", "Zoom out", () => this.view.zoom(1 / 0.6, 1 / 0.8)),
-        zoom("Whole", "Show the whole step", () => this.view.whole()), zoom("Peak", "Go to the peak", () => this.goToPeak())),
+      element(
+        "span", {class: "zoom", role: "group", "aria-label": "Zoom"},
+        zoom("+", "Zoom in", () => this.view.zoom(0.6, 0.8)),
+        zoom("−", "Zoom out", () => this.view.zoom(1 / 0.6, 1 / 0.8)),
+        zoom("Whole", "Show the whole step", () => this.view.whole()),
+        zoom("Peak", "Go to the peak", () => this.goToPeak())),
       this.status);
   },
 });

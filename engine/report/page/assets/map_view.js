@@ -31,13 +31,9 @@ class MapView {
     return [moved, moved + size];
   }
 
-  whole() {
-    this.set(0, 1, 0, 1);
-  }
+  whole() { this.set(0, 1, 0, 1); }
 
-  get isWhole() {
-    return this.x0 === 0 && this.x1 === 1 && this.y0 === 0 && this.y1 === 1;
-  }
+  get isWhole() { return this.x0 === 0 && this.x1 === 1 && this.y0 === 0 && this.y1 === 1; }
 
   pan(x, y) {
     const width = this.x1 - this.x0, height = this.y1 - this.y0;
@@ -47,7 +43,9 @@ class MapView {
   /// By a factor below 1 into, above 1 out of the point at that share of the window.
   zoom(factorX, factorY, atX = 0.5, atY = 0.5) {
     const x = this.x0 + atX * (this.x1 - this.x0), y = this.y0 + atY * (this.y1 - this.y0);
-    this.set(x - (x - this.x0) * factorX, x + (this.x1 - x) * factorX, y - (y - this.y0) * factorY, y + (this.y1 - y) * factorY);
+    this.set(
+      x - (x - this.x0) * factorX, x + (this.x1 - x) * factorX, y - (y - this.y0) * factorY,
+      y + (this.y1 - y) * factorY);
   }
 }
 
@@ -58,12 +56,18 @@ function listenToPointers(canvas, view, plot, movesY, on) {
   let start = null, moved = false, box = null;
   const shares = (event) => {
     const bounds = canvas.getBoundingClientRect(), area = plot();
-    return [(event.clientX - bounds.left - area.left) / area.width, 1 - (event.clientY - bounds.top - area.top) / area.height];
+    return [
+      (event.clientX - bounds.left - area.left) / area.width, 1 - (event.clientY - bounds.top - area.top) / area.height
+    ];
   };
   const spread = () => {
     const [first, second] = [...pointers.values()];
-    return {x: (first[0] + second[0]) / 2, y: (first[1] + second[1]) / 2,
-      width: Math.abs(first[0] - second[0]), height: Math.abs(first[1] - second[1])};
+    return {
+      x: (first[0] + second[0]) / 2,
+      y: (first[1] + second[1]) / 2,
+      width: Math.abs(first[0] - second[0]),
+      height: Math.abs(first[1] - second[1])
+    };
   };
   const factor = (before, after) => (before > 0.05 && after > 0.05 ? before / after : 1);
 
@@ -104,7 +108,9 @@ function listenToPointers(canvas, view, plot, movesY, on) {
       if (moved && event.type === "pointerup") {
         const [x0, x1] = [box[0], at[0]].sort((a, b) => a - b), [y0, y1] = [box[1], at[1]].sort((a, b) => a - b);
         const width = view.x1 - view.x0, height = view.y1 - view.y0;
-        view.set(view.x0 + x0 * width, view.x0 + x1 * width, movesY ? view.y0 + y0 * height : view.y0, movesY ? view.y0 + y1 * height : view.y1);
+        view.set(
+          view.x0 + x0 * width, view.x0 + x1 * width, movesY ? view.y0 + y0 * height : view.y0,
+          movesY ? view.y0 + y1 * height : view.y1);
       }
       box = null;
     } else if (!moved && event.type === "pointerup") {

@@ -51,9 +51,7 @@ class MemoryData {
     this.numOps = behindOp.length - 1;
   }
 
-  withoutNone(layers) {
-    return layers.map((layer) => (layer < 0 ? this.layers.length - 1 : layer));
-  }
+  withoutNone(layers) { return layers.map((layer) => (layer < 0 ? this.layers.length - 1 : layer)); }
 
   /// One above the other, with a gap between those that are apart.
   placeRanges(bytes) {
@@ -73,9 +71,11 @@ class MemoryData {
   /// The smallest first, so that a large block is drawn over what shares a pixel with it.
   readBlocks(blocks, columns) {
     const column = {};
-    for (const name of ["buffer", "phase", "range", "offset", "bytes", "begin", "end"]) column[name] = columns.integers(blocks[name]);
+    for (const name of ["buffer", "phase", "range", "offset", "bytes", "begin", "end"])
+      column[name] = columns.integers(blocks[name]);
     const count = this.numBlocks = column.buffer.length;
-    const order = Int32Array.from({length: count}, (_, i) => i).sort((a, b) => column.bytes[a] - column.bytes[b] || a - b);
+    const order =
+      Int32Array.from({length: count}, (_, i) => i).sort((a, b) => column.bytes[a] - column.bytes[b] || a - b);
     this.buffer = new Int32Array(count);
     this.phase = new Uint8Array(count);
     this.range = new Int32Array(count);
@@ -112,7 +112,13 @@ class MemoryData {
     const begin = columns.integers(segments.begin), end = columns.integers(segments.end);
     this.segments = Array.from(range, (place, i) => {
       const low = this.rangeBegin[place] + offset[i];
-      return {low, high: low + bytes[i], bytes: bytes[i], first: Math.max(0, begin[i]), behind: end[i] < 0 ? this.numMoments : end[i]};
+      return {
+        low,
+        high: low + bytes[i],
+        bytes: bytes[i],
+        first: Math.max(0, begin[i]),
+        behind: end[i] < 0 ? this.numMoments : end[i]
+      };
     });
   }
 
@@ -122,13 +128,9 @@ class MemoryData {
     return times;
   }
 
-  hasSeconds() {
-    return this.times.seconds[this.numMoments] > 0;
-  }
+  hasSeconds() { return this.times.seconds[this.numMoments] > 0; }
 
-  isLive(block, moment) {
-    return this.first[block] <= moment && moment < this.behind[block];
-  }
+  isLive(block, moment) { return this.first[block] <= moment && moment < this.behind[block]; }
 
   name(block) { return this.bufferName[this.buffer[block]]; }
   layerName(block) { return this.layers[this.layer[block]]; }
@@ -139,13 +141,12 @@ class MemoryData {
   momentText(moment) {
     const op = this.momentOp[moment], before = this.opsBefore[moment];
     const what = op >= 0 ? `op ${formatCount(before + 1)}, ${this.ops[op]}` :
-      before > 0 ? `after op ${formatCount(before)}` : "before any op";
+      before > 0 ? `after op ${formatCount(before)}` :
+                   "before any op";
     return `${what}, ${this.phases[this.momentPhase[moment]]}`;
   }
 
-  bornText(block) {
-    return this.begin[block] < 0 ? "before the step" : this.momentText(this.begin[block]);
-  }
+  bornText(block) { return this.begin[block] < 0 ? "before the step" : this.momentText(this.begin[block]); }
   releasedText(block) {
     const end = this.end[block];
     if (end < 0) return "not in this step";

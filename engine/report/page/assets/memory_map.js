@@ -1,12 +1,20 @@
 // The picture of a step's memory: what is held over the step, stacked, and below it every block at its address while
 // it lives. Both show the same time, the same colours and the same cursor.
 
-const margin = {left: 78, right: 8, top: 6};
+const margin = {
+  left: 78,
+  right: 8,
+  top: 6
+};
 const axisHeight = 34, phaseHeight = 14;
 const stackHeight = 190, mapHeight = 430;
 const mostLabels = 120;
 
-const colourings = {category: "category", layer: "layer", phase: "phase"};
+const colourings = {
+  category: "category",
+  layer: "layer",
+  phase: "phase"
+};
 
 class MemoryMapPanel {
   /// `capacity`: of the plan, drawn where it is near.
@@ -46,7 +54,8 @@ class MemoryMapPanel {
   get cursor() { return this.hovered ?? this.pinned; }
 
   makeElements() {
-    const canvas = (height, what) => element("canvas", {tabindex: 0, role: "img", "aria-label": what, style: {height: `${height}px`}});
+    const canvas = (height, what) =>
+      element("canvas", {tabindex: 0, role: "img", "aria-label": what, style: {height: `${height}px`}});
     this.stackCanvas = canvas(stackHeight, this.stackText());
     this.mapCanvas = canvas(mapHeight, this.mapText());
     this.tip = element("div", {class: "tip", hidden: true});
@@ -59,12 +68,14 @@ class MemoryMapPanel {
   stackText() {
     const {data} = this;
     return `Memory over ${this.label}: ${counted(data.numMoments, "moment")}, from ${formatBytes(data.allocated[0])} ` +
-      `to a peak of ${formatBytes(data.allocated[data.peak])} at ${data.momentText(data.peak)}. What is live there stands in the tables below.`;
+      `to a peak of ${formatBytes(data.allocated[data.peak])} at ${
+             data.momentText(data.peak)}. What is live there stands in the tables below.`;
   }
 
   mapText() {
     const {data} = this;
-    return `Map of ${counted(data.numBlocks, "block")} in ${counted(data.rangeBytes.length, "segment")} of memory, by time and address. ` +
+    return `Map of ${counted(data.numBlocks, "block")} in ${
+             counted(data.rangeBytes.length, "segment")} of memory, by time and address. ` +
       "The table of buffers below holds the same: bytes, address, when each is made and released.";
   }
 
@@ -93,13 +104,15 @@ class MemoryMapPanel {
   }
 
   /// The same for the same layer whatever is shown; layers that follow each other differ.
-  layerColour(layer) {
-    return layer === this.data.layers.length - 1 ? 0 : 1 + (layer % (numLayerColours - 1));
-  }
+  layerColour(layer) { return layer === this.data.layers.length - 1 ? 0 : 1 + (layer % (numLayerColours - 1)); }
 
   recolour() {
     this.palette = new Palette();
-    const series = {category: () => this.palette.categories(), phase: () => this.palette.phases(), layer: () => this.palette.layers()};
+    const series = {
+      category: () => this.palette.categories(),
+      phase: () => this.palette.phases(),
+      layer: () => this.palette.layers()
+    };
     this.colours = series[this.colouring]();
     // The dim ones behind the bright ones.
     this.packed = Uint32Array.from([...this.colours.map((c) => c.packed), ...this.colours.map((c) => c.dim)]);
@@ -131,11 +144,12 @@ class MemoryMapPanel {
       this.matchBytes += data.bytes[i];
       if (data.isLive(i, data.peak)) this.matchBytesNow += data.bytes[i];
     }
-    this.profile = new StackProfile(data, this.colours.length, (block) => this.groupOf(block), (block) => this.isShown(block));
+    this.profile =
+      new StackProfile(data, this.colours.length, (block) => this.groupOf(block), (block) => this.isShown(block));
     this.stackOrder = this.colouring === "category" ? data.stackOrder : this.colours.map((_, i) => i);
     const isAll = this.query === "" && this.matchCount === data.numBlocks;
-    this.status.textContent = isAll ? "" :
-      `${counted(this.matchCount, "buffer")}, ${formatBytes(this.matchBytes)} in all, ${formatBytes(this.matchBytesNow)} of it at the peak`;
+    const found = `${counted(this.matchCount, "buffer")}, ${formatBytes(this.matchBytes)} in all`;
+    this.status.textContent = isAll ? "" : `${found}, ${formatBytes(this.matchBytesNow)} of it at the peak`;
     this.onShades.forEach((listener) => listener());
     this.draw();
   }
@@ -147,7 +161,8 @@ class MemoryMapPanel {
     const {data} = this, live = data.liveAt(data.peak);
     this.legend.replaceChildren();
     if (this.colouring === "layer") {
-      this.legend.append(element("span", {class: "quiet"}, "Each layer has one of twelve colours: see where they lie, and hover for names."));
+      this.legend.append(element(
+        "span", {class: "quiet"}, "Each layer has one of twelve colours: see where they lie, and hover for names."));
       return;
     }
     const isCategory = this.colouring === "category";
@@ -161,8 +176,15 @@ class MemoryMapPanel {
         continue;
       }
       const isOff = this.filters.categories.has(group);
-      this.legend.append(element("button", {type: "button", class: "key", "aria-pressed": String(!isOff), "data-category": names[group],
-        on: {click: () => this.toggleCategory(group)}}, swatch, names[group], " ", element("span", {class: "quiet"}, formatBytes(live.byCategory[group]))));
+      this.legend.append(element(
+        "button", {
+          type: "button",
+          class: "key",
+          "aria-pressed": String(!isOff),
+          "data-category": names[group],
+          on: {click: () => this.toggleCategory(group)}
+        },
+        swatch, names[group], " ", element("span", {class: "quiet"}, formatBytes(live.byCategory[group]))));
     }
   }
 
@@ -192,7 +214,12 @@ class MemoryMapPanel {
     context.fillRect(0, 0, width, height);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
-    const plot = {left: margin.left, top: margin.top, width: width - margin.left - margin.right, height: height - margin.top - bottom};
+    const plot = {
+      left: margin.left,
+      top: margin.top,
+      width: width - margin.left - margin.right,
+      height: height - margin.top - bottom
+    };
     return {context, plot, ratio};
   }
 
@@ -200,12 +227,16 @@ class MemoryMapPanel {
   pixels(canvas, plot, ratio, window, draw) {
     const width = Math.max(1, Math.round(plot.width * ratio)), height = Math.max(1, Math.round(plot.height * ratio));
     const {x0, x1, y0, y1} = window, last = canvas.drawn;
-    if (last?.width === width && last.height === height && last.shades === this.shades && last.times === this.times &&
-      last.palette === this.palette && last.x0 === x0 && last.x1 === x1 && last.y0 === y0 && last.y1 === y1) return last;
+    if (
+      last?.width === width && last.height === height && last.shades === this.shades && last.times === this.times &&
+      last.palette === this.palette && last.x0 === x0 && last.x1 === x1 && last.y0 === y0 && last.y1 === y1)
+      return last;
     const isSame = last?.width === width && last.height === height;
-    const image = isSame ? last.image : new ImageData(width, height), words = isSame ? last.words : new Uint32Array(image.data.buffer);
+    const image = isSame ? last.image : new ImageData(width, height),
+          words = isSame ? last.words : new Uint32Array(image.data.buffer);
     words.fill(packedColour(this.palette.background));
-    canvas.drawn = {image, words, width, height, shades: this.shades, times: this.times, palette: this.palette, x0, x1, y0, y1};
+    canvas.drawn =
+      {image, words, width, height, shades: this.shades, times: this.times, palette: this.palette, x0, x1, y0, y1};
     canvas.drawn.result = draw(canvas.drawn);
     return canvas.drawn;
   }
@@ -217,17 +248,17 @@ class MemoryMapPanel {
     this.drawMapCanvas();
   }
 
-  highestBytes() {
-    return Math.max(this.data.allocated[this.data.peak], this.data.mostReserved);
-  }
+  highestBytes() { return Math.max(this.data.allocated[this.data.peak], this.data.mostReserved); }
 
   drawStackCanvas() {
     const {data, palette} = this, {context, plot, ratio} = this.prepare(this.stackCanvas, 8);
     const window = this.window(), most = Math.max(this.highestBytes(), this.leastScale);
     const showsCapacity = this.capacity > 0 && this.capacity < 1.6 * most;
     this.mostBytes = Math.max(1, (showsCapacity ? Math.max(most, this.capacity) : most) * 1.06);
-    const pixels = this.pixels(this.stackCanvas, plot, ratio, window, ({words, width, height}) =>
-      drawStack(words, width, height, window, this.profile, this.times, this.stackOrder, this.packed, this.mostBytes));
+    const pixels = this.pixels(
+      this.stackCanvas, plot, ratio, window,
+      ({words, width, height}) => drawStack(
+        words, width, height, window, this.profile, this.times, this.stackOrder, this.packed, this.mostBytes));
     const shown = pixels.result;
     context.putImageData(pixels.image, plot.left * ratio, plot.top * ratio);
     const toY = (bytes) => plot.top + plot.height * (1 - bytes / this.mostBytes);
@@ -241,7 +272,8 @@ class MemoryMapPanel {
       context.lineTo(plot.left + (i + ratio) / ratio, y);
     }
     context.stroke();
-    this.writeInPlot(context, plot, "reserved", plot.left + plot.width - 4, toY(data.reserved[shown[shown.length - 1]]) + 9, "right");
+    this.writeInPlot(
+      context, plot, "reserved", plot.left + plot.width - 4, toY(data.reserved[shown[shown.length - 1]]) + 9, "right");
     if (showsCapacity) {
       context.strokeStyle = palette.alarm;
       context.setLineDash([6, 4]);
@@ -250,7 +282,9 @@ class MemoryMapPanel {
       context.lineTo(plot.left + plot.width, toY(this.capacity));
       context.stroke();
       context.setLineDash([]);
-      this.writeInPlot(context, plot, `capacity ${formatBytes(this.capacity)}`, plot.left + 6, toY(this.capacity) - 7, "left", palette.alarm);
+      this.writeInPlot(
+        context, plot, `capacity ${formatBytes(this.capacity)}`, plot.left + 6, toY(this.capacity) - 7, "left",
+        palette.alarm);
     }
     this.drawMoments(context, plot, window, true);
   }
@@ -273,7 +307,8 @@ class MemoryMapPanel {
   /// A text over what is drawn, readable on any colour.
   writeInPlot(context, plot, text, x, y, align, colour = this.palette.ink) {
     const [red, green, blue] = this.palette.background, width = context.measureText(text).width + 6;
-    const left = Math.max(plot.left, Math.min(plot.left + plot.width - width, align === "right" ? x - width : align === "center" ? x - width / 2 : x));
+    const begin = align === "right" ? x - width : align === "center" ? x - width / 2 : x;
+    const left = Math.max(plot.left, Math.min(plot.left + plot.width - width, begin));
     const middle = Math.max(plot.top + 7, y);
     context.fillStyle = `rgb(${red} ${green} ${blue} / 0.82)`;
     context.fillRect(left, middle - 7, width, 14);
@@ -302,7 +337,9 @@ class MemoryMapPanel {
     if (this.box) {
       const [from, to] = this.box;
       context.strokeStyle = palette.accent;
-      context.strokeRect(plot.left + from[0] * plot.width, plot.top + (1 - from[1]) * plot.height, (to[0] - from[0]) * plot.width, (from[1] - to[1]) * plot.height);
+      context.strokeRect(
+        plot.left + from[0] * plot.width, plot.top + (1 - from[1]) * plot.height, (to[0] - from[0]) * plot.width,
+        (from[1] - to[1]) * plot.height);
     }
     if (!this.view.isWhole) this.drawOverview(context, plot, ratio);
   }
@@ -315,7 +352,8 @@ class MemoryMapPanel {
       const image = new ImageData(width * ratio, height * ratio), words = new Uint32Array(image.data.buffer);
       const whole = {x0: 0, x1: length, y0: 0, y1: this.data.height};
       words.fill(packedColour(this.palette.background));
-      drawSegments(words, image.width, image.height, whole, this.data.segments, this.times, packedColour(this.palette.cached));
+      drawSegments(
+        words, image.width, image.height, whole, this.data.segments, this.times, packedColour(this.palette.cached));
       drawBlocks(words, image.width, image.height, whole, this.data, this.left, this.right, this.shades, this.packed);
       this.overview = {image, key, shades: this.shades};
     }
@@ -326,13 +364,17 @@ class MemoryMapPanel {
     context.strokeStyle = this.palette.accent;
     context.lineWidth = 2;
     const {view} = this;
-    context.strokeRect(left + view.x0 * width, top + (1 - view.y1) * height, Math.max(2, (view.x1 - view.x0) * width), Math.max(2, (view.y1 - view.y0) * height));
+    context.strokeRect(
+      left + view.x0 * width, top + (1 - view.y1) * height, Math.max(2, (view.x1 - view.x0) * width),
+      Math.max(2, (view.y1 - view.y0) * height));
     context.lineWidth = 1;
   }
 
   outline(context, plot, toX, toY, block, colour, width) {
-    const left = Math.max(plot.left, toX(this.left[block])), right = Math.min(plot.left + plot.width, toX(this.right[block]));
-    const top = Math.max(plot.top, toY(this.data.high[block])), bottom = Math.min(plot.top + plot.height, toY(this.data.low[block]));
+    const left = Math.max(plot.left, toX(this.left[block])),
+          right = Math.min(plot.left + plot.width, toX(this.right[block]));
+    const top = Math.max(plot.top, toY(this.data.high[block])),
+          bottom = Math.min(plot.top + plot.height, toY(this.data.low[block]));
     if (right < left || bottom < top) return;
     context.strokeStyle = colour;
     context.lineWidth = width;
@@ -393,14 +435,17 @@ class MemoryMapPanel {
       context.fillRect(left, top, Math.max(0.5, right - left - (right - left > 3 ? 1 : 0)), phaseHeight);
       context.textAlign = "center";
       context.fillStyle = colour.text;
-      if (right - left > context.measureText(name).width + 8) context.fillText(name, (left + right) / 2, top + phaseHeight / 2 + 0.5);
+      if (right - left > context.measureText(name).width + 8)
+        context.fillText(name, (left + right) / 2, top + phaseHeight / 2 + 0.5);
       begin = end;
     }
     // Of ops each number stands behind its op, of which there may be fewer than moments.
-    const isOp = this.timeMode === "op", opsUntil = (time) => data.opsBefore[Math.min(data.numMoments, Math.max(0, Math.floor(time)))];
+    const isOp = this.timeMode === "op",
+          opsUntil = (time) => data.opsBefore[Math.min(data.numMoments, Math.max(0, Math.floor(time)))];
     const first = isOp ? opsUntil(window.x0) : window.x0, last = isOp ? opsUntil(window.x1) : window.x1;
     const rough = (isOp ? Math.max(1, last - first) : last - first) / Math.max(2, plot.width / 110);
-    const power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+    const power = 10 ** Math.floor(Math.log10(rough)),
+          step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
     const tick = Math.max(step, isOp ? 1 : 0);
     context.fillStyle = this.palette.quiet;
     for (let i = Math.ceil(first / tick); i * tick <= last; ++i) {

@@ -1,14 +1,32 @@
 // Puts the page together.
 
 const keyTexts = [
-  ["← → ↑ ↓", "move the map"], ["+ −", "zoom time"], ["> <", "zoom addresses"], ["0", "the whole step"], ["Shift ← →", "cursor to the op before or behind"],
-  ["p", "cursor to the peak"], ["Enter", "choose the largest block at the cursor"], ["n N", "next, previous buffer that the search found"], ["/", "search"],
-  ["Escape", "cursor back to the peak, nothing chosen"], ["?", "these keys"], ["t", "light, dark or as the system is"], ["Tab", "from part to part; Enter or Space presses and folds"],
+  ["← → ↑ ↓", "move the map"],
+  ["+ −", "zoom time"],
+  ["> <", "zoom addresses"],
+  ["0", "the whole step"],
+  ["Shift ← →", "cursor to the op before or behind"],
+  ["p", "cursor to the peak"],
+  ["Enter", "choose the largest block at the cursor"],
+  ["n N", "next, previous buffer that the search found"],
+  ["/", "search"],
+  ["Escape", "cursor back to the peak, nothing chosen"],
+  ["?", "these keys"],
+  ["t", "light, dark or as the system is"],
+  ["Tab", "from part to part; Enter or Space presses and folds"],
 ];
 
 function helpDialog() {
-  const dialog = element("dialog", {class: "help", "aria-label": "Keys"}, element("h2", {}, "Keys"), element("p", {class: "quiet"}, "Those above ? act on the map that has the focus; the first four also on curves."),
-    element("table", {class: "plain"}, element("tbody", {}, keyTexts.map(([key, text]) => element("tr", {}, element("th", {scope: "row"}, element("kbd", {}, key)), element("td", {}, text))))),
+  const dialog = element(
+    "dialog", {class: "help", "aria-label": "Keys"}, element("h2", {}, "Keys"),
+    element("p", {class: "quiet"}, "Those above ? act on the map that has the focus; the first four also on curves."),
+    element(
+      "table", {class: "plain"},
+      element(
+        "tbody", {},
+        keyTexts.map(
+          ([key, text]) =>
+            element("tr", {}, element("th", {scope: "row"}, element("kbd", {}, key)), element("td", {}, text))))),
     button("Close", () => dialog.close()));
   return dialog;
 }
@@ -20,8 +38,14 @@ function pageHeader(report, dialog) {
   }, {id: "theme", title: "Light, dark, or as the system is"});
   const show = () => (themeButton.textContent = `Theme: ${theme.chosen}`);
   show();
-  return element("header", {class: "page-head"}, element("h1", {}, report.inputs.length === 1 ? named(inputTitle(report.inputs[0]), 70) : `${counted(report.inputs.length, "input")} compared`),
-    element("div", {class: "page-tools no-print"}, themeButton, button("Keys (?)", () => dialog.showModal(), {id: "keys"})));
+  return element(
+    "header", {class: "page-head"},
+    element(
+      "h1", {},
+      report.inputs.length === 1 ? named(inputTitle(report.inputs[0]), 70) :
+                                   `${counted(report.inputs.length, "input")} compared`),
+    element(
+      "div", {class: "page-tools no-print"}, themeButton, button("Keys (?)", () => dialog.showModal(), {id: "keys"})));
 }
 
 function inputSection(report, input, columns, panels, isOne) {
@@ -30,8 +54,17 @@ function inputSection(report, input, columns, panels, isOne) {
   const parts = [inputHead(report, input)];
   if (input.run) parts.push(...runSections(input, plans, columns, isOne));
   if (isOne && !isAlone) parts.push(...comparedSections(report, columns, panels));
-  if (plans.length === 1) parts.push(...planSections(report, plans[0], isAlone ? mapSection(report, plans[0], columns, panels) : null));
-  else plans.forEach((plan, i) => parts.push(element("details", {class: "stage", open: i === 0}, element("summary", {}, element("h2", {}, "Stage ", named(plan.stage, 60), ` (peak ${formatBytes(plan.event.peak_reserved)} reserved)`)), planSections(report, plan, null))));
+  if (plans.length === 1)
+    parts.push(...planSections(report, plans[0], isAlone ? mapSection(report, plans[0], columns, panels) : null));
+  else
+    plans.forEach(
+      (plan, i) => parts.push(element(
+        "details", {class: "stage", open: i === 0},
+        element(
+          "summary", {},
+          element(
+            "h2", {}, "Stage ", named(plan.stage, 60), ` (peak ${formatBytes(plan.event.peak_reserved)} reserved)`)),
+        planSections(report, plan, null))));
   parts.push(configSection(input));
   return element("article", {class: isOne ? "input only" : "input"}, parts);
 }
@@ -44,10 +77,23 @@ function linkPanels(panels) {
 /// What tests and the curious may read; nothing in it changes anything.
 function publish(report, panels) {
   const state = (panel) => ({
-    x: [panel.view.x0, panel.view.x1], y: [panel.view.y0, panel.view.y1], cursor: panel.cursor, isPinned: panel.isPinned, moments: panel.data.numMoments, ops: panel.data.numOps, peak: panel.data.peak,
-    selected: panel.selected < 0 ? null : panel.data.name(panel.selected), matches: panel.matchCount, matchBytes: panel.matchBytes, matchBytesAtPeak: panel.matchBytesNow,
-    blocks: panel.data.numBlocks, colouring: panel.colouring, across: panel.timeMode, frames: panel.numFrames,
-    allocated: panel.data.allocated[panel.cursor], reserved: panel.data.reserved[panel.cursor],
+    x: [panel.view.x0, panel.view.x1],
+    y: [panel.view.y0, panel.view.y1],
+    cursor: panel.cursor,
+    isPinned: panel.isPinned,
+    moments: panel.data.numMoments,
+    ops: panel.data.numOps,
+    peak: panel.data.peak,
+    selected: panel.selected < 0 ? null : panel.data.name(panel.selected),
+    matches: panel.matchCount,
+    matchBytes: panel.matchBytes,
+    matchBytesAtPeak: panel.matchBytesNow,
+    blocks: panel.data.numBlocks,
+    colouring: panel.colouring,
+    across: panel.timeMode,
+    frames: panel.numFrames,
+    allocated: panel.data.allocated[panel.cursor],
+    reserved: panel.data.reserved[panel.cursor],
   });
   window.trainerReport = Object.freeze({
     get maps() { return panels.map(state); },
@@ -62,16 +108,24 @@ async function begin() {
   try {
     const report = JSON.parse(document.getElementById("report-data").textContent);
     const columns = await Columns.of(document.getElementById("report-columns").textContent);
-    if (typeof Dygraph !== "undefined") Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
+    if (typeof Dygraph !== "undefined")
+      Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
     theme.begin();
     const isOne = report.inputs.length === 1, panels = [], dialog = helpDialog();
     document.title = `${shortened(report.inputs.map((input) => inputTitle(input)).join(", "), 80)} - trainer report`;
     const compared = isOne ? [] : comparedSections(report, columns, panels);
-    place.append(pageHeader(report, dialog), element("main", {}, compared, report.inputs.map((input) => inputSection(report, input, columns, panels, isOne))),
-      element("footer", {class: "quiet"}, `Made by trainer ${visible(report.version)}. Sizes are in binary units; bytes by category and layer count whole blocks and add up to what is allocated.`), dialog);
+    place.append(
+      pageHeader(report, dialog),
+      element("main", {}, compared, report.inputs.map((input) => inputSection(report, input, columns, panels, isOne))),
+      element(
+        "footer", {class: "quiet"},
+        `Made by trainer ${visible(report.version)}. Sizes are in binary units; bytes by category and layer ` +
+          "count whole blocks and add up to what is allocated."),
+      dialog);
     linkPanels(panels);
     document.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName))
+        return;
       if (event.key === "?" && !dialog.open) dialog.showModal();
       if (event.key === "t") document.getElementById("theme").click();
     });

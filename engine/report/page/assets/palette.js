@@ -2,19 +2,13 @@
 
 const numLayerColours = 12;
 
-function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
+function cssColour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
 /// [red, green, blue] of "#rrggbb".
-function parseColour(text) {
-  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
-}
+function parseColour(text) { return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16)); }
 
 /// Of a pixel in ImageData, on machines with the lowest byte first.
-function packedColour([red, green, blue]) {
-  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
-}
+function packedColour([red, green, blue]) { return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0; }
 
 /// WCAG 2's relative luminance.
 function luminance(rgb) {
@@ -25,9 +19,7 @@ function luminance(rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-function mixed(rgb, other, share) {
-  return rgb.map((value, i) => Math.round(value * (1 - share) + other[i] * share));
-}
+function mixed(rgb, other, share) { return rgb.map((value, i) => Math.round(value * (1 - share) + other[i] * share)); }
 
 /// The colours of one theme. Of each colour of blocks there is a dim one, `dimmed` behind it.
 class Palette {
@@ -46,8 +38,13 @@ class Palette {
   series(name, count) {
     return Array.from({length: count}, (_, i) => {
       const css = cssColour(`--${name}${i}`), rgb = parseColour(css);
-      return {css, rgb, packed: packedColour(rgb), dim: packedColour(mixed(rgb, this.cached, 0.8)),
-        text: luminance(rgb) > 0.18 ? "#000000" : "#ffffff"};
+      return {
+        css,
+        rgb,
+        packed: packedColour(rgb),
+        dim: packedColour(mixed(rgb, this.cached, 0.8)),
+        text: luminance(rgb) > 0.18 ? "#000000" : "#ffffff"
+      };
     });
   }
 

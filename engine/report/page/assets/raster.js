@@ -8,8 +8,10 @@ function fillRectangle(pixels, width, left, right, top, bottom, colour) {
   const isNarrow = right - left < 12;
   for (let row = top; row < bottom; ++row) {
     const begin = row * width + left, end = row * width + right;
-    if (isNarrow) for (let i = begin; i < end; ++i) pixels[i] = colour;
-    else pixels.fill(colour, begin, end);
+    if (isNarrow)
+      for (let i = begin; i < end; ++i) pixels[i] = colour;
+    else
+      pixels.fill(colour, begin, end);
   }
 }
 
@@ -47,7 +49,8 @@ function drawSegments(pixels, width, height, window, segments, times, colour) {
   for (const segment of segments) {
     const left = clamp((times[segment.first] - window.x0) * scaleX, width);
     const right = clamp((times[segment.behind] - window.x0) * scaleX, width);
-    const bottom = clamp((segment.low - window.y0) * scaleY, height), top = clamp((segment.high - window.y0) * scaleY, height);
+    const bottom = clamp((segment.low - window.y0) * scaleY, height),
+          top = clamp((segment.high - window.y0) * scaleY, height);
     if (left < right && bottom < top) fillRectangle(pixels, width, left, right, height - top, height - bottom, colour);
   }
 }
@@ -58,7 +61,9 @@ function blockAt(data, left, right, shades, x, y, nearX, nearY) {
   for (let i = data.numBlocks - 1; i >= 0; --i) {
     if (shades[i] === hiddenShade) continue;
     if (left[i] <= x && x < right[i] && data.low[i] <= y && y < data.high[i]) return i;
-    if (near < 0 && left[i] - nearX <= x && x < right[i] + nearX && data.low[i] - nearY <= y && y < data.high[i] + nearY) near = i;
+    if (
+      near < 0 && left[i] - nearX <= x && x < right[i] + nearX && data.low[i] - nearY <= y && y < data.high[i] + nearY)
+      near = i;
   }
   return near;
 }

@@ -26,9 +26,7 @@ class StackProfile {
     }
   }
 
-  at(group, moment) {
-    return this.bytes[group * this.numMoments + moment];
-  }
+  at(group, moment) { return this.bytes[group * this.numMoments + moment]; }
 }
 
 /// The moment at a time: the last that has begun.
@@ -36,8 +34,10 @@ function momentAt(times, time) {
   let low = 0, high = times.length - 2;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (times[middle] <= time) low = middle;
-    else high = middle - 1;
+    if (times[middle] <= time)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return Math.max(0, low);
 }

@@ -15,17 +15,11 @@ function formatBytes(bytes) {
   return `${sign}${value.toFixed(2)} ${units[unit]}`;
 }
 
-function formatGrowth(bytes) {
-  return (bytes > 0 ? "+" : "") + formatBytes(bytes);
-}
+function formatGrowth(bytes) { return (bytes > 0 ? "+" : "") + formatBytes(bytes); }
 
-function formatCount(count) {
-  return Math.round(count).toString().replace(/\B(?=(\d{3})+$)/g, ",");
-}
+function formatCount(count) { return Math.round(count).toString().replace(/\B(?=(\d{3})+$)/g, ","); }
 
-function formatPercent(share) {
-  return `${(100 * share).toFixed(1)} %`;
-}
+function formatPercent(share) { return `${(100 * share).toFixed(1)} %`; }
 
 /// "12.3 µs", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min"; the unit is that of the rounded value.
 function formatSeconds(seconds) {
@@ -44,7 +38,8 @@ function formatSeconds(seconds) {
 /// Up to five digits, with an exponent where that is shorter.
 function formatNumber(value) {
   if (!Number.isFinite(value)) return "not finite";
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value < 0 ? "-" + formatCount(-value) : formatCount(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15)
+    return value < 0 ? "-" + formatCount(-value) : formatCount(value);
   const size = Math.abs(value);
   if (size >= 1e6) return value.toExponential(3);
   if (size >= 1000) return formatCount(value);
@@ -62,9 +57,7 @@ function visible(text) {
 }
 
 /// The same of a text of several lines, whose lines stay.
-function visibleLines(text) {
-  return String(text).split("\n").map(visible).join("\n");
-}
+function visibleLines(text) { return String(text).split("\n").map(visible).join("\n"); }
 
 /// Cut in the middle, where names of layers are alike.
 function shortened(text, most = 60) {
@@ -76,6 +69,4 @@ function shortened(text, most = 60) {
   return `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(letters.length - tail).join("")}`;
 }
 
-function counted(count, noun) {
-  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
+function counted(count, noun) { return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`; }
