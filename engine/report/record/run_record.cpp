@@ -32,9 +32,9 @@ constexpr std::array metric_names = {"accuracy", "top5", "mean_iou",   "dice",
 
 /// A page and JSON's readers in the field keep whole numbers up to here; more is of no run.
 constexpr std::int64_t most_recorded = std::int64_t{1} << 53;
-constexpr double longest_seconds = 1e12, highest_rate = 1e18;
+constexpr double longest_recorded_seconds = 1e12, highest_recorded_rate = 1e18;
 /// Of one run, far above any.
-constexpr std::size_t most_stages = 10'000;
+constexpr std::size_t most_recorded_stages = 10'000;
 
 constexpr std::string_view beginning_of_start = R"({"event":"start",)";
 
@@ -183,8 +183,8 @@ void RunReader::forget() {
 std::int32_t RunReader::stage_of(const std::string& name) {
   std::vector<std::string>& names = record_.stage_names;
   const auto [place, is_new] = stage_places_.try_emplace(name, static_cast<std::int32_t>(names.size()));
-  if (is_new && names.size() == most_stages)
-    throw JsonMistake(fmt::format("there are more than {} stages, which no run has", most_stages));
+  if (is_new && names.size() == most_recorded_stages)
+    throw JsonMistake(fmt::format("there are more than {} stages, which no run has", most_recorded_stages));
   if (is_new) names.push_back(name);
   return place->second;
 }
@@ -224,12 +224,12 @@ void RunReader::take(const std::string& line) {
                       .loss = number_or(event, "loss", not_finite),
                       .learning_rate = event.at("lr").number(),
                       .samples = count_in(event, "samples"),
-                      .samples_per_second = amount_in(event, "samples_per_second", highest_rate),
-                      .seconds = event.at("step_seconds").number(0, longest_seconds),
-                      .data_seconds = amount_in(event, "data_seconds", longest_seconds),
-                      .tokens_per_second = amount_in(event, "tokens_per_second", highest_rate),
-                      .mfu = amount_in(event, "mfu", highest_rate),
-                      .loss_scale = amount_in(event, "loss_scale", highest_rate),
+                      .samples_per_second = amount_in(event, "samples_per_second", highest_recorded_rate),
+                      .seconds = event.at("step_seconds").number(0, longest_recorded_seconds),
+                      .data_seconds = amount_in(event, "data_seconds", longest_recorded_seconds),
+                      .tokens_per_second = amount_in(event, "tokens_per_second", highest_recorded_rate),
+                      .mfu = amount_in(event, "mfu", highest_recorded_rate),
+                      .loss_scale = amount_in(event, "loss_scale", highest_recorded_rate),
                       .memory = memory_in(event)};
     if (const std::optional<Input> skipped = event.find("skipped")) step.skipped = skipped->boolean();
     if (step.step <= last_step_) throw JsonMistake(fmt::format("step {} stands behind step {}", step.step, last_step_));
@@ -242,7 +242,7 @@ void RunReader::take(const std::string& line) {
                                   .loss = number_or(event, "loss", not_finite),
                                   .metrics = {},
                                   .samples = count_in(event, "samples"),
-                                  .seconds = amount_in(event, "seconds", longest_seconds),
+                                  .seconds = amount_in(event, "seconds", longest_recorded_seconds),
                                   .memory = memory_in(event)};
     if (const std::optional<Input> best = event.find("best")) evaluation.best = best->boolean();
     for (const char* const metric : metric_names)
