@@ -415,7 +415,7 @@ class Pages(unittest.TestCase):
         folder = self.folder / "blank"
         folder.mkdir()
         lines = [json.loads(line) for line in (self.run_folder / "events.jsonl").read_text().splitlines()]
-        letters = (0x7, 0xad, 0x180e, 0x202e, 0x2028, 0x2800, 0x3164, 0xfff9, 0xe0041)
+        letters = (0xad, 0x180e, 0x202e, 0x2028, 0x2800, 0x3164, 0xfff9, 0xe0041)
         lines[0]["device"]["name"] = "".join(map(chr, letters)) + "Ünïcode 漢字 🙂"
         lines[-1]["status"] = "constructor"
         (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
