@@ -91,21 +91,26 @@ void LiveRuns::search() {
       } else {
         watched.run = std::make_unique<LiveRun>(folder.path, folder.rank);
       }
+        watched.is_read = known->second.is_read;
       runs_.push_back(std::move(watched));
     }
   }
 }
 
 bool LiveRuns::read(std::chrono::steady_clock::time_point deadline, std::size_t first) {
-  const auto read_one = [&](LiveRun& run) {
-    do {
-      run.update(bytes_at_once);
-      if (std::chrono::steady_clock::now() >= deadline) return false;
-    } while (run.has_more());
-    return true;
+  bool is_late = false;
+  const auto read_one = [&](Watched& watched) {
+    while (!watched.is_read && !is_late) {
+      watched.run->update(bytes_at_once);
+      watched.is_read = !watched.run->has_more();
+      is_late = std::chrono::steady_clock::now() >= deadline;
+    }
+    return watched.is_read;
   };
-  if (first < runs_.size() && !read_one(*runs_[first].run)) return false;
-  return std::ranges::all_of(runs_, [&](const Watched& watched) { return read_one(*watched.run); });
+  if (first < runs_.size()) read_one(runs_[first]);
+  if (!std::ranges::all_of(runs_, read_one)) return false;
+  for (Watched& watched : runs_) watched.is_read = false;
+  return true;
 }
 
 LiveState LiveRuns::state_of(const Watched& watched, std::int64_t holder) const {

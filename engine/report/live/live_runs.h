@@ -22,8 +22,9 @@ class LiveRuns {
 
   /// Looks for new runs, and for those that have gone.
   void search();
-  /// Reads what was told since until all of it is read or `deadline` has passed: `first` begins (an index into the last
-  /// scene's runs), then the others in their order. True where all of it was read.
+  /// Reads what was told since, in passes over all runs: each run once in a pass, `first` before the others (an index
+  /// into the last scene's runs). Ends when the pass is over, which is true then, or behind the first piece after
+  /// `deadline`; the next call goes on with what the pass has left. So each call gets further, however late it is.
   bool read(std::chrono::steady_clock::time_point deadline, std::size_t first = 0);
   /// As it is now, without the GPUs. Valid until the next search() or scene().
   LiveScene scene();
@@ -34,6 +35,7 @@ class LiveRuns {
     std::string lead;  ///< the folder of the run that it is a rank of, or its own
     std::string label;
     std::optional<ProcessUsage> process{};
+    bool is_read = false;  ///< in the pass that goes on
   };
 
   LiveState state_of(const Watched& watched, std::int64_t holder) const;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -124,6 +125,32 @@ TEST_CASE("runs are named by folder or file, once each, and what is not there is
   CHECK_THAT(refusal_of<DataError>([&] { LiveRuns({folder.of("none")}); }), Catch::Contains("none' is not there"));
   std::ofstream(folder.of("file")) << "x";
   CHECK_THAT(refusal_of<DataError>([&] { LiveRuns({folder.of("file")}); }), Catch::Contains("file' is no run"));
+}
+
+TEST_CASE("reading gets through all runs, a piece a call, however late it is") {
+  const FolderOfRuns folder;
+  constexpr std::size_t num_runs = 5;
+  for (std::size_t i = 0; i < num_runs; ++i)
+    folder.tell("run" + std::to_string(i), started_at(static_cast<double>(i) + 1));
+  LiveRuns runs({folder.path()});
+  const auto num_begun = [&] {
+    const LiveScene scene = runs.scene();
+    return static_cast<std::size_t>(
+        std::ranges::count_if(scene.runs, [](const SceneRun& run) { return run.run->has_begun(); }));
+  };
+  constexpr auto passed = std::chrono::steady_clock::time_point::min();
+  for (std::size_t read = 1; read <= num_runs; ++read) {
+    runs.search();  // what was read stays read
+    CHECK(runs.read(passed, 2) == (read == num_runs));
+    CHECK(num_begun() == read);
+  }
+  // The next pass sees what was told meanwhile.
+  for (std::size_t i = 0; i < num_runs; ++i) folder.tell("run" + std::to_string(i), live_step(1));
+  std::size_t num_calls = 1;
+  while (!runs.read(passed)) ++num_calls;
+  CHECK(num_calls == num_runs);
+  const LiveScene scene = runs.scene();
+  for (const SceneRun& run : scene.runs) CHECK(run.run->last_step());
 }
 
 TEST_CASE("a search ends at its limits and says so") {
