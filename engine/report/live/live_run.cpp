@@ -82,6 +82,17 @@ void LiveRun::update(std::int64_t most_bytes) {
     reader_.reset();
     forget_run();
   }
+  while (most_bytes > 0) {
+    const std::int64_t taken_before = reader_ ? reader_->taken_bytes() : 0;
+    read_piece(path, most_bytes);
+    // None, too, where the file is shorter by now, which the next call sees.
+    const std::int64_t num_taken = reader_ ? reader_->taken_bytes() - taken_before : 0;
+    if (num_taken <= 0 || !has_more()) return;
+    most_bytes -= num_taken;
+  }
+}
+
+void LiveRun::read_piece(const std::string& path, std::int64_t most_bytes) {
   try {
     if (!reader_) reader_.emplace(path);
     reader_->read(most_bytes);
@@ -119,6 +130,7 @@ void LiveRun::take_told() {
     num_beginnings_ = beginnings;
   }
   const RunRecord& told = reader_->record();
+  // A start ends the read in front of it, so one that is new here stood before all else that is.
   if (told.num_starts != num_starts_) take_start();
   for (const Json& stage : told.stages) {
     has_stages_ = true;

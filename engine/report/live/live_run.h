@@ -94,6 +94,8 @@ class LiveRun {
 
  private:
   /// What was read since the last call.
+  /// What was told up to the next start event, at most so many bytes of it.
+  void read_piece(const std::string& path, std::int64_t most_bytes);
   void take_told();
   void take_start();
   void take(const RecordedStep& step);

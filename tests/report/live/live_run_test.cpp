@@ -63,8 +63,22 @@ TEST_CASE("a live run takes what is told later, of each event once") {
 
 TEST_CASE("a live run that is read in pieces comes to the same") {
   const FolderOfRuns folder;
-  folder.tell("a", live_start());
-  for (int step = 1; step <= 300; ++step) folder.tell("a", live_step(step, step));
+  StageEvent stage;
+  stage.name = "head";
+  stage.capacity = 99;
+  stage.planned_by_category = CategoryBytes{7};
+  AdaptEvent adapt;
+  adapt.change.capacity = 77;
+  folder.tell("a", live_start(1000));
+  for (int step = 1; step <= 100; ++step) {
+    StepEvent slow = live_step(step, step);
+    slow.seconds = 60;
+    folder.tell("a", slow);
+  }
+  folder.tell("a", stage);
+  folder.tell("a", adapt);
+  folder.tell("a", live_start(400));
+  for (int step = 101; step <= 300; ++step) folder.tell("a", live_step(step, step));
   LiveRun whole(folder.of("a")), pieces(folder.of("a"));
   whole.update();
   CHECK(whole.part_read() == 1);
@@ -74,8 +88,17 @@ TEST_CASE("a live run that is read in pieces comes to the same") {
     ++calls;
   } while (pieces.has_more());
   CHECK(calls > 50);
-  CHECK(pieces.last_step()->step == 300);
-  CHECK(pieces.remaining_seconds() == whole.remaining_seconds());
+  // Of the last start alone: neither its pace nor its memory is that of the one before.
+  for (const LiveRun* run : {&whole, &pieces}) {
+    CHECK(run->last_step()->step == 300);
+    CHECK(run->remaining_seconds() == Approx(50));
+    CHECK(run->samples_per_second() == 8);
+    CHECK(run->capacity() == 8 << 20);
+    REQUIRE(run->by_category());
+    CHECK((*run->by_category())[static_cast<std::size_t>(Category::activation)] == 3 << 20);
+    CHECK(run->num_adaptations() == 1);
+    CHECK(run->losses().points(1024).front().step == 1);
+  }
   CHECK(pieces.losses().points(1024).size() == whole.losses().points(1024).size());
 }
 
