@@ -91,12 +91,15 @@ class TopScreen {
  private:
   void refresh(Clock::time_point now) {
     constexpr std::chrono::milliseconds work_at_once{50}, between_searches{2000};
+    constexpr int slow_search_pauses = 9;  // so that searching takes at most a tenth of the time
+    Clock::time_point begin = now;
     if (now >= next_search_) {
       runs_.search();
-      next_search_ = now + between_searches;
+      begin = Clock::now();
+      next_search_ = begin + std::max<Clock::duration>(between_searches, slow_search_pauses * (begin - now));
       index_of_chosen_.reset();  // places are those of the last scene
     }
-    is_read_ = runs_.read(now + work_at_once, index_of_chosen_.value_or(0));
+    is_read_ = runs_.read(begin + work_at_once, index_of_chosen_.value_or(0));
     if (now >= next_refresh_) {
       gpus_ = gpus_now();
       next_refresh_ = now + every_;

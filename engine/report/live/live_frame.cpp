@@ -80,6 +80,12 @@ Frame live_frame(const LiveScene& scene, const LiveView& view, ScreenSize size) 
     for (FrameLine& line : lines)
       if (frame.lines.size() < size.rows) frame.lines.push_back(std::move(line));
   };
+  if (!scene.is_whole) {
+    FrameLine line(view.ascii);
+    line.add("too many files to look through them all: name a folder nearer to the runs", {.ink = Ink::yellow});
+    line.cut(size.columns);
+    append({std::move(line)});
+  }
   if (view.help) {
     append(help_lines(view.ascii, size.columns));
     return frame;

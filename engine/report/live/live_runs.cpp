@@ -43,7 +43,8 @@ std::string clock_now() {
 
 }  // namespace
 
-LiveRuns::LiveRuns(const std::vector<std::string>& paths) : host_(host_name()) {
+LiveRuns::LiveRuns(const std::vector<std::string>& paths, const RunSearchLimits& limits)
+    : limits_(limits), host_(host_name()) {
   for (const std::string& path : paths) {
     std::error_code ignored;
     if (!fs::exists(path, ignored))
@@ -76,10 +77,12 @@ void LiveRuns::search() {
   }
   runs_.clear();
   num_left_out_ = 0;
+  is_whole_ = true;
   std::set<std::string> taken;
   for (const std::string& root : roots_) {
-    const FoundRuns found = find_run_folders(root);
+    const FoundRuns found = find_run_folders(root, limits_);
     num_left_out_ += found.num_left_out;
+    is_whole_ = is_whole_ && found.is_whole;
     std::string lead;
     for (const RunFolder& folder : found.runs) {
       if (folder.rank == 0) lead = folder.path;
@@ -88,10 +91,10 @@ void LiveRuns::search() {
       if (const auto known = before.find(folder.path); known != before.end()) {
         watched.run = std::move(known->second.run);
         watched.process = known->second.process;
+        watched.is_read = known->second.is_read;
       } else {
         watched.run = std::make_unique<LiveRun>(folder.path, folder.rank);
       }
-        watched.is_read = known->second.is_read;
       runs_.push_back(std::move(watched));
     }
   }
@@ -160,7 +163,8 @@ LiveScene LiveRuns::scene() {
                   .now_seconds = seconds_now(),
                   .clock = clock_now(),
                   .searched = shell_words(roots_),
-                  .num_left_out = num_left_out_};
+                  .num_left_out = num_left_out_,
+                  .is_whole = is_whole_};
   for (const Watched& watched : runs_) scene.runs.push_back(std::move(shown.at(watched.run->folder())));
   return scene;
 }

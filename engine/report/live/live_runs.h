@@ -18,7 +18,7 @@ class LiveRuns {
  public:
   /// `paths`: folders of runs, their events.jsonl, or folders below which runs are and will be; all of them where it
   /// is empty: the folder `runs`, which need not be there yet. Throws DataError for a path that is not there.
-  explicit LiveRuns(const std::vector<std::string>& paths);
+  explicit LiveRuns(const std::vector<std::string>& paths, const RunSearchLimits& limits = {});
 
   /// Looks for new runs, and for those that have gone.
   void search();
@@ -41,9 +41,11 @@ class LiveRuns {
   LiveState state_of(const Watched& watched, std::int64_t holder) const;
   std::string label_of(const std::string& root, const RunFolder& folder) const;
 
+  const RunSearchLimits limits_;
   std::vector<std::string> roots_;
   std::vector<Watched> runs_;
   std::size_t num_left_out_ = 0;
+  bool is_whole_ = true;
   std::string host_;
 };
 

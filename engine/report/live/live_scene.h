@@ -28,6 +28,7 @@ struct LiveScene {
   std::string clock;             ///< "13:05:22"
   std::string searched;          ///< where runs are looked for, in words
   std::size_t num_left_out = 0;  ///< older runs
+  bool is_whole = true;          ///< false: there are more files and folders there than are looked through
 };
 
 /// What the reader of a screen chose.

@@ -22,22 +22,15 @@ class RunSearch {
  public:
   explicit RunSearch(const RunSearchLimits& limits) : limits_(limits), entries_left_(limits.most_entries) {}
 
-  void look(const fs::path& folder, int depth) {
-    std::error_code error;
-    const fs::path events = folder / events_file;
-    if (fs::is_regular_file(events, error)) {
-      const fs::file_time_type time = fs::last_write_time(events, error);
-      if (!error) found_.push_back({time, folder.string()});
-      return;
-    }
-    if (depth == 0) return;
-    fs::directory_iterator entry(folder, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      if (entries_left_ == 0) return;
-      --entries_left_;
-      std::error_code ignored;
-      if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) continue;
-      if (!entry->path().filename().string().starts_with('.')) look(entry->path(), depth - 1);
+  /// What is near is looked at before what is deep, so that one deep folder does not use up the limit of its
+  /// neighbours.
+  void look(const fs::path& folder) {
+    std::vector<fs::path> folders{folder};
+    for (int depth = limits_.depth; depth >= 0 && !folders.empty(); --depth) {
+      std::vector<fs::path> below;
+      for (const fs::path& each : folders)
+        if (!take_run(each) && depth > 0) add_folders_in(each, below);
+      folders = std::move(below);
     }
   }
 
@@ -45,7 +38,7 @@ class RunSearch {
     std::ranges::sort(found_, [](const DatedFolder& a, const DatedFolder& b) {
       return a.time != b.time ? a.time > b.time : a.path < b.path;
     });
-    FoundRuns result{.runs = {}, .num_left_out = 0, .is_whole = entries_left_ > 0};
+    FoundRuns result{.runs = {}, .num_left_out = 0, .is_whole = is_whole_};
     if (found_.size() > limits_.most_runs) {
       result.num_left_out = found_.size() - limits_.most_runs;
       found_.resize(limits_.most_runs);
@@ -56,8 +49,35 @@ class RunSearch {
   }
 
  private:
+  /// Whether there is one.
+  bool take_run(const fs::path& folder) {
+    std::error_code error;
+    const fs::path events = folder / events_file;
+    if (!fs::is_regular_file(events, error)) return false;
+    const fs::file_time_type time = fs::last_write_time(events, error);
+    if (!error) found_.push_back({time, folder.string()});
+    return true;
+  }
+
+  void add_folders_in(const fs::path& folder, std::vector<fs::path>& folders) {
+    if (!is_whole_) return;
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      if (entries_left_ == 0) {
+        is_whole_ = false;
+        return;
+      }
+      --entries_left_;
+      std::error_code ignored;
+      if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) continue;
+      if (!entry->path().filename().string().starts_with('.')) folders.push_back(entry->path());
+    }
+  }
+
   const RunSearchLimits& limits_;
   std::size_t entries_left_;
+  bool is_whole_ = true;
   std::vector<DatedFolder> found_;
 };
 
@@ -94,7 +114,7 @@ std::vector<RunFolder> with_ranks(const std::string& folder) {
 
 FoundRuns find_run_folders(const std::string& folder, const RunSearchLimits& limits) {
   RunSearch search(limits);
-  search.look(folder, limits.depth);
+  search.look(folder);
   return search.take();
 }
 

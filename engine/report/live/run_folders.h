@@ -14,7 +14,7 @@ struct RunFolder {
 
 /// How far is looked for runs, so that a folder that holds everything does not keep who waits.
 struct RunSearchLimits {
-  int depth = 4;                     ///< folders below the one that is named
+  int depth = 4;                     ///< folders below the one that is named, the nearest first
   std::size_t most_entries = 20000;  ///< looked at
   std::size_t most_runs = 200;       ///< the newest are taken
 };
@@ -22,7 +22,7 @@ struct RunSearchLimits {
 struct FoundRuns {
   std::vector<RunFolder> runs;   ///< each with its ranks behind it, in their order
   std::size_t num_left_out = 0;  ///< older ones
-  bool is_whole = true;          ///< no limit of entries was met
+  bool is_whole = true;          ///< false where the limit of entries was met
 };
 
 /// Folders with an events.jsonl in and below `folder`, newest first by when that was written last. What a run's folder

@@ -270,6 +270,19 @@ TEST_CASE("no frame is wider or higher than its screen, whatever there is to tel
   LiveView view;
   for (view.selected = 0; view.selected < made.scene().runs.size(); ++view.selected) check_within(made.scene(), view);
   check_within(made.scene(), {.help = true});
+  made.scene().is_whole = false;
+  for (view.selected = 0; view.selected < made.scene().runs.size(); ++view.selected) check_within(made.scene(), view);
+}
+
+TEST_CASE("a search that met its limit says so, with and without runs") {
+  constexpr const char* said = "too many files to look through them all";
+  SceneOfRuns made;
+  CHECK_THAT(all_of(live_frame(made.scene(), {}, {80, 24})), !Catch::Contains(said));
+  made.scene().is_whole = false;
+  CHECK_THAT(all_of(live_frame(made.scene(), {}, {80, 24})), Catch::Contains(said));
+  tell_some(made.folder(), "some");
+  made.add("some", LiveState::running);
+  CHECK_THAT(all_of(live_frame(made.scene(), {}, {80, 24})), Catch::Contains(said) && Catch::Contains("some"));
 }
 
 TEST_CASE("hostile names and messages are harmless text, cut to the width") {

@@ -163,7 +163,25 @@ TEST_CASE("a search ends at its limits and says so") {
   found = find_run_folders(folder.path(), {.depth = 4, .most_entries = 3, .most_runs = 100});
   CHECK(found.runs.size() == 3);
   CHECK_FALSE(found.is_whole);
+  CHECK(find_run_folders(folder.path(), {.depth = 4, .most_entries = 5, .most_runs = 100}).is_whole);
   CHECK(find_run_folders(folder.path(), {.depth = 0, .most_entries = 10, .most_runs = 100}).runs.empty());
+  const RunSearchLimits limits = {.depth = 4, .most_entries = 3, .most_runs = 100};
+  LiveRuns some({folder.path()}, limits), one({folder.of("run0")}, limits);
+  CHECK_FALSE(whole_scene(some).is_whole);
+  CHECK(whole_scene(one).is_whole);
+}
+
+TEST_CASE("a search comes to near runs before it looks through what is deep") {
+  const FolderOfRuns folder;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = std::to_string(i);
+    folder.tell("run" + name, started_at(i));
+    for (int k = 0; k < 50; ++k)
+      std::filesystem::create_directories(folder.of("deep" + name + '/' + std::to_string(k)));
+  }
+  const FoundRuns found = find_run_folders(folder.path(), {.depth = 4, .most_entries = 20, .most_runs = 100});
+  CHECK(found.runs.size() == 3);
+  CHECK_FALSE(found.is_whole);
 }
 
 TEST_CASE("what the system tells of a process is read past any name it has") {
