@@ -16,7 +16,7 @@ constexpr int dtype_float = 1, dtype_string = 7;
 constexpr int session_log_status = 1, session_log_start = 1;
 constexpr int hparams_start = 3, hparams_end = 4;
 constexpr int session_hparams = 1, session_start_time = 5, session_status = 1, session_end_time = 2;
-constexpr int session_success = 1, session_failure = 2;
+constexpr int session_success = 1;
 constexpr int map_key = 1, map_value = 2, any_number = 2, any_string = 3, any_bool = 4;
 
 ProtobufMessage event_at(double wall_time, std::int64_t step) {
@@ -144,9 +144,9 @@ std::string hyperparameters_event(double wall_time, std::span<const Hyperparamet
   return hparams_event(wall_time, 0, "_hparams_/session_start_info", hparams_start, info);
 }
 
-std::string session_end_event(double wall_time, std::int64_t step, bool has_succeeded) {
+std::string session_end_event(double wall_time, std::int64_t step) {
   ProtobufMessage info;
-  info.add_integer(session_status, has_succeeded ? session_success : session_failure);
+  info.add_integer(session_status, session_success);
   info.add_double(session_end_time, wall_time);
   return hparams_event(wall_time, step, "_hparams_/session_end_info", hparams_end, info);
 }

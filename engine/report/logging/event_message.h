@@ -34,7 +34,8 @@ struct Hyperparameter {
   std::string text{};
 };
 std::string hyperparameters_event(double wall_time, std::span<const Hyperparameter> all);
-std::string session_end_event(double wall_time, std::int64_t step, bool has_succeeded);
+/// Of one that has succeeded.
+std::string session_end_event(double wall_time, std::int64_t step);
 
 /// `data` as a record of an event file, behind what `records` holds: u64 length, masked CRC-32C of that, the data,
 /// masked CRC-32C of it (TFRecord).

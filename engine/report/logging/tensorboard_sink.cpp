@@ -36,10 +36,13 @@ std::string literal(std::string_view text) {
   return markdown;
 }
 
-/// Behind all that the folder has, whose names begin with their second in ten digits.
+/// Behind all that the folder has, whose names begin with their second in ten digits; one of more was never a clock's.
 std::string next_event_file(const std::vector<std::string>& former) {
+  constexpr std::int64_t last_second = 9'999'999'999;
   auto second = static_cast<std::int64_t>(seconds_since_1970());
-  for (const std::string& name : former) second = std::max(second, second_of_tensorboard_file(name) + 1);
+  for (const std::string& name : former)
+    if (const std::int64_t taken = second_of_tensorboard_file(name); taken < last_second)
+      second = std::max(second, taken + 1);
   return tensorboard_file(second);
 }
 
@@ -127,9 +130,8 @@ void TensorBoardSink::note(const EndEvent& event) {
   note(event.steps, event.error.empty()
                         ? fmt::format("ended after {} steps: {}", event.steps, event.status)
                         : fmt::format("ended after {} steps: {}: {}", event.steps, event.status, event.error));
-  // The HPARAMS tab believes the first one that it reads, so one that is to go on has none.
-  if (event.status != "interrupted")
-    write(session_end_event(seconds_since_1970(), event.steps, event.status == "done"));
+  // The HPARAMS tab believes the first one that it reads, and whatever else ended may be resumed and be done then.
+  if (event.status == "done") write(session_end_event(seconds_since_1970(), event.steps));
 }
 
 void TensorBoardSink::note(std::int64_t step, const std::string& text) {
