@@ -368,7 +368,7 @@ class Hostile(Folder):
         self.assertIn("weights/plain.weight", found.histograms)
         labels = metrics((self.folder / "metrics.prom").read_text(encoding="utf-8"))["trainer_step"][0][0]
         self.assertEqual(labels["run"], HOSTILE)
-        (experiment,) = (self.folder / "mlruns").iterdir()
+        (experiment,) = (self.folder / "mlruns").glob("[0-9]*")
         name = [line for line in (experiment / "meta.yaml").read_text("ascii").split("\n") if line.startswith("name: ")]
         shown = name[0][6:].replace("\\U0001f600", "\\ud83d\\ude00")
         self.assertEqual(json.loads(shown), HOSTILE)
@@ -438,7 +438,7 @@ class Prometheus(Folder):
 
 class Mlflow(Folder):
     def read(self):
-        (experiment,) = (self.folder / "mlruns").iterdir()
+        (experiment,) = (self.folder / "mlruns").glob("[0-9]*")
         runs = {}
         for run in experiment.iterdir():
             if run.is_dir():

@@ -2,12 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "engine/config/text/utf8_text.h"
@@ -21,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_mlflow_key = 250, longest_meta = std::size_t{1} << 16;
+constexpr const char *store_lock_file = ".trainer.lock", *fresh_ending = ".tmp";
 
 /// The code point that begins at `i` of well-formed UTF-8, with `i` moved behind it.
 std::uint32_t next_code_point(std::string_view text, std::size_t& i) {
@@ -46,6 +55,53 @@ std::optional<std::string> name_of_experiment(const std::string& meta) {
   } catch (const Error&) {  // somebody else's
     return std::nullopt;
   }
+}
+
+/// Keeps other runs from a store while an experiment is looked for and made. A file of its own, as the store's folder
+/// may be one that its run holds (RunLock).
+class StoreLock {
+ public:
+  explicit StoreLock(const std::string& store) {
+    const std::string path = store + '/' + store_lock_file;
+    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file_ < 0) throw DataError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+    constexpr std::chrono::milliseconds between{10};
+    constexpr int most_tries = 3000;
+    for (int tries = 1; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++tries) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;  // no locks on this file system
+      if (tries == most_tries) {
+        ::close(file_);
+        throw DataError(fmt::format("another run holds {} for half a minute now", path));
+      }
+      std::this_thread::sleep_for(between);
+    }
+  }
+  ~StoreLock() { ::close(file_); }
+  StoreLock(const StoreLock&) = delete;
+  StoreLock& operator=(const StoreLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+void remove_later_lines(const std::string& path, std::int64_t last_step) {
+  std::ostringstream kept;
+  {
+    std::ifstream file(path, std::ios::binary);
+    for (std::string line; std::getline(file, line);) {
+      const std::string_view step = std::string_view(line).substr(line.rfind(' ') + 1);
+      std::int64_t number = 0;
+      const auto parsed = std::from_chars(step.data(), step.data() + step.size(), number);
+      const bool is_whole = !file.eof() && parsed.ec == std::errc() && parsed.ptr == step.data() + step.size();
+      if (is_whole && number <= last_step) kept << line << '\n';
+    }
+  }
+  const std::string fresh = path + fresh_ending;
+  write_file_durably(fresh, kept.str());
+  std::error_code error;
+  fs::rename(fresh, path, error);
+  if (error) throw DataError(fmt::format("cannot write {}: {}", path, error.message()));
 }
 
 }  // namespace
@@ -77,6 +133,7 @@ std::string mlflow_key(std::string_view name) {
 }
 
 std::string find_or_make_experiment(const std::string& store, const std::string& name, std::int64_t milliseconds) {
+  const StoreLock lock(store);
   std::error_code none;
   std::vector<std::string> ids;
   for (const auto& entry : fs::directory_iterator(store, none))
@@ -98,23 +155,17 @@ std::string find_or_make_experiment(const std::string& store, const std::string&
   return id;
 }
 
-void remove_later_metrics(const std::string& path, std::int64_t last_step) {
-  std::ostringstream kept;
-  {
-    std::ifstream file(path, std::ios::binary);
-    for (std::string line; std::getline(file, line);) {
-      const std::string_view step = std::string_view(line).substr(line.rfind(' ') + 1);
-      std::int64_t number = 0;
-      const auto parsed = std::from_chars(step.data(), step.data() + step.size(), number);
-      const bool is_whole = !file.eof() && parsed.ec == std::errc() && parsed.ptr == step.data() + step.size();
-      if (is_whole && number <= last_step) kept << line << '\n';
-    }
+void remove_later_metrics(const std::string& folder, std::int64_t last_step) {
+  std::error_code none;
+  std::vector<std::string> metrics;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, none))
+    if (entry.is_regular_file(none)) metrics.push_back(entry.path().string());
+  for (const std::string& metric : metrics) {
+    if (!metric.ends_with(fresh_ending))
+      remove_later_lines(metric, last_step);
+    else if (std::error_code error; !fs::remove(metric, error) && error)  // of a process that was killed in here
+      throw DataError(fmt::format("cannot remove {}: {}", metric, error.message()));
   }
-  const std::string fresh = path + ".tmp";
-  write_file_durably(fresh, kept.str());
-  std::error_code error;
-  fs::rename(fresh, path, error);
-  if (error) throw DataError(fmt::format("cannot write {}: {}", path, error.message()));
 }
 
 }  // namespace trainer

@@ -121,10 +121,7 @@ bool MlflowSink::find_former_run(const std::string& experiment_id, std::int64_t 
   folder_ = folder;
   const std::int64_t began = std::strtoll(line.c_str() + run_id_digits, nullptr, 10);
   if (began > 0 && began < start_time_) start_time_ = began;
-  std::vector<std::string> metrics;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/metrics", none))
-    if (entry.is_regular_file(none)) metrics.push_back(entry.path().string());
-  for (const std::string& metric : metrics) remove_later_metrics(metric, last_step);
+  remove_later_metrics(folder_ + "/metrics", last_step);
   return true;
 }
 

@@ -5,7 +5,11 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <set>
+#include <string>
+#include <vector>
 
 using namespace trainer;
 
@@ -67,10 +71,25 @@ TEST_CASE("an experiment is found by its name, also where its folder was made by
   }
 }
 
+TEST_CASE("runs that begin at a time make their experiment once") {
+  const MlflowFolder store;
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    std::vector<std::future<std::string>> runs(8);
+    for (auto& run : runs)
+      run = std::async(std::launch::async, [&] { return find_or_make_experiment(store.path(), name, 5); });
+    std::set<std::string> ids;
+    for (auto& run : runs) ids.insert(run.get());
+    CHECK(ids.size() == 1);
+  }
+}
+
 TEST_CASE("metrics of later steps go, with lines that a killed process left unfinished") {
   const MlflowFolder store;
-  const std::string path = store.path() + "/loss";
+  std::filesystem::create_directories(store.path() + "/loss");
+  const std::string path = store.path() + "/loss/train", fresh = path + ".tmp";
   std::ofstream(path) << "10 0.5 1\n11 nan 2\n12 0.25 3\nodd\n13 0.2 2";
-  remove_later_metrics(path, 2);
+  std::ofstream(fresh) << "10 0.5 1\n";
+  remove_later_metrics(store.path(), 2);
   CHECK(mlflow_text(path) == "10 0.5 1\n11 nan 2\n");
+  CHECK_FALSE(std::filesystem::exists(fresh));
 }
