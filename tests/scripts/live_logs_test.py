@@ -313,6 +313,10 @@ class TensorBoard(Folder):
             self.assertRegex(result.stderr, "^error: cannot write (MLflow's files|Prometheus' metrics): .*file")
             self.assertFalse((self.folder / "run/checkpoints/latest").exists())
             shutil.rmtree(self.folder / "run")
+        (self.folder / "metrics.prom").mkdir()
+        result = self.train("run", "logging.prometheus_file=metrics.prom", code=6)
+        self.assertIn("metrics.prom", result.stderr)
+        self.assertFalse((self.folder / "metrics.prom.tmp").exists())
 
     def test_histograms_are_refused_without_files_and_logging_in_a_stage(self):
         result = self.train("run", "logging.histograms_every=5", code=2)

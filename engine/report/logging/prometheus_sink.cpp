@@ -102,7 +102,10 @@ std::string PrometheusSink::write_file() const {
     std::remove(fresh.c_str());
     return problem;
   }
-  return std::rename(fresh.c_str(), path_.c_str()) == 0 ? "" : std::strerror(errno);
+  if (std::rename(fresh.c_str(), path_.c_str()) == 0) return "";
+  std::string problem = std::strerror(errno);
+  std::remove(fresh.c_str());
+  return problem;
 }
 
 }  // namespace trainer
