@@ -375,7 +375,7 @@ struct CheckpointConfig {
   SourceLocation best_location = {};
 };
 
-/// Where a run is told beside events.jsonl while it goes on: engine/report/live/. Rank 0 does.
+/// Where a run is told beside events.jsonl while it goes on: engine/report/logging/. Rank 0 does.
 struct LoggingConfig {
   bool tensorboard = false;           ///< event files in the output folder
   std::int64_t histograms_every = 0;  ///< steps, or epochs, between histograms of the weights there; 0: none

@@ -11,10 +11,6 @@
 namespace trainer {
 namespace {
 
-double per_second(std::int64_t count, double seconds) {
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
-}
-
 std::string_view term_tag(int term, bool is_validation) {
   static const auto all = [] {
     std::array<std::array<std::string, most_loss_terms>, 2> tags;

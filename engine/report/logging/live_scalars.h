@@ -17,6 +17,11 @@ struct LiveScalar {
   double value = 0;
 };
 
+/// 0 where it took no time.
+inline double per_second(std::int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+}
+
 /// The numbers of events, by tags that users of PyTorch look for: loss/train, loss/validation, memory/reserved, …
 class LiveScalars {
  public:

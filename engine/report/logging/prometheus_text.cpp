@@ -46,10 +46,6 @@ class PrometheusWriter {
   std::string text_;
 };
 
-double share_per_second(std::int64_t count, double seconds) {
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
-}
-
 void add_terms(PrometheusWriter& writer, std::string_view name, std::string_view help, const LossTerms& terms) {
   if (terms.count == 0) return;
   writer.begin(name, MetricKind::gauge, help);
@@ -72,10 +68,10 @@ void add_step(PrometheusWriter& writer, const StepEvent& step, double time) {
   writer.add("trainer_step_data_wait_seconds", gauge, "Time that the newest step waited for samples.",
              step.data_seconds);
   writer.add("trainer_samples_per_second", gauge, "Samples trained on in a second, of the newest step.",
-             share_per_second(step.samples, step.seconds));
+             per_second(step.samples, step.seconds));
   if (step.tokens) {
     writer.add("trainer_tokens_per_second", gauge, "Tokens trained on in a second, of the newest step.",
-               share_per_second(step.tokens->trained, step.seconds));
+               per_second(step.tokens->trained, step.seconds));
     writer.add("trainer_tokens_seen", gauge, "Tokens that the model has seen since step 0.", step.tokens->seen);
     if (step.tokens->mfu)
       writer.add("trainer_mfu_ratio", gauge, "Model FLOPs utilization of the newest step.", *step.tokens->mfu);
