@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "engine/bytes.h"
+#include "engine/report/text/nearest_integer.h"
 #include "engine/report/text/style.h"
 
 namespace trainer {
@@ -87,9 +88,9 @@ std::string figure_text(FigureUnit unit, double value) {
   if (!std::isfinite(value)) return "not finite";
   switch (unit) {
     case FigureUnit::bytes:
-      return format_bytes(std::llround(value));
+      return format_bytes(nearest_integer(value));
     case FigureUnit::count:
-      return format_count(std::llround(value));
+      return format_count(nearest_integer(value));
     case FigureUnit::rate:
       return value >= 100 && value < 1e15 ? format_count(std::llround(value)) : fmt::format("{:.4g}", value);
     case FigureUnit::seconds:

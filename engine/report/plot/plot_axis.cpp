@@ -4,39 +4,58 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <limits>
 #include <utility>
 
 #include "engine/bytes.h"
 #include "engine/config/sweep/sweep_grid.h"
+#include "engine/report/text/nearest_integer.h"
 
 namespace trainer {
 namespace {
 
 constexpr double most_axis_steps = 6;
-/// Ends of axes; beyond them steps and logarithms would not be finite.
-constexpr double largest_end = 1e300, smallest_end = 1e-300;
+constexpr double largest_number = std::numeric_limits<double>::max();
 
 /// From `first_step` steps on.
 template <class Label>
 HeightAxis axis_in_steps(double first_step, double highest, double step, const Label& label) {
   HeightAxis axis;
   const double num_steps = std::max(1.0, std::ceil(highest / step - 1e-9) - first_step);
-  axis.begin = first_step * step;
-  axis.end = (first_step + num_steps) * step;
-  for (int i = 0; i <= static_cast<int>(num_steps); ++i)
-    axis.ticks.push_back({i / num_steps, label((first_step + i) * step)});
+  axis.begin = std::max(first_step * step, -largest_number);
+  axis.end = std::min((first_step + num_steps) * step, largest_number);
+  const bool is_cut = axis.begin == -largest_number || axis.end == largest_number;
+  for (int i = 0; i <= static_cast<int>(num_steps); ++i) {
+    const double value = (first_step + i) * step;
+    if (std::isfinite(value)) axis.ticks.push_back({is_cut ? axis.at(value) : i / num_steps, label(value)});
+  }
   return axis;
 }
 
-/// Of 1, 2 or 5 times a power of ten, so that few of them make `range`.
-double round_step(double range) {
-  double step = std::pow(10.0, std::floor(std::log10(range)) - 1);
-  for (int i = 0; range / step > most_axis_steps; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10
+/// Of 1, 2 or 5 times a power of ten, so that few of them make the range.
+double round_step(double lowest, double highest) {
+  // A step below these would be lost when it is added, or not be a normal number.
+  constexpr double least_share = 1e-10, least = std::numeric_limits<double>::min();
+  // By halves, whose difference is finite wherever the numbers are.
+  const double half =
+      std::max({highest / 2 - lowest / 2, least_share * std::max(std::abs(lowest), std::abs(highest)), least});
+  double step = std::max(std::pow(10.0, std::floor(std::log10(half) + std::log10(2.0)) - 1), least);
+  for (int i = 0; 2 * (half / step) > most_axis_steps; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10
   return step;
 }
 
-std::string number_label(double number) { return fmt::format("{:.6g}", number); }
+std::string number_label(double number, int num_digits = 6) { return fmt::format("{:.{}g}", number, num_digits); }
+
+/// With as many digits as tell neighbouring marks apart.
+HeightAxis axis_of_numbers(double lowest, double highest) {
+  const double step = round_step(lowest, highest);
+  const double most = std::max(std::abs(lowest), std::abs(highest));
+  // One more than their distance, and one for what the axis adds at its end.
+  const double num_digits = std::floor(std::log10(std::max(most, step))) - std::floor(std::log10(step)) + 2;
+  return axis_in_steps(std::floor(lowest / step), highest, step, [=](double number) {
+    return number_label(number, static_cast<int>(std::clamp(num_digits, 6.0, 15.0)));
+  });
+}
 
 /// How unevenly points lie: the largest gap over the smallest.
 double unevenness(const std::vector<double>& points) {
@@ -54,30 +73,22 @@ double unevenness(const std::vector<double>& points) {
 HeightAxis bytes_axis(double highest) {
   double step = 1;
   while (highest / step > most_axis_steps) step *= 2;
-  return axis_in_steps(0, highest, step, [](double bytes) { return format_bytes(std::llround(bytes)); });
+  return axis_in_steps(0, highest, step, [](double bytes) { return format_bytes(nearest_integer(bytes)); });
 }
 
-HeightAxis number_axis(double highest) {
-  highest = highest > smallest_end ? std::min(highest, largest_end) : 1;
-  return axis_in_steps(0, highest, round_step(highest), number_label);
-}
+HeightAxis number_axis(double highest) { return axis_of_numbers(0, highest > 0 ? highest : 1); }
 
 HeightAxis linear_axis(double lowest, double highest) {
   constexpr double near_zero = 0.5;
-  lowest = std::clamp(lowest, -largest_end, largest_end);
-  highest = std::clamp(highest, -largest_end, largest_end);
-  // Steps of less than what numbers can differ by are none.
-  const double least_range = std::max(smallest_end, 1e-9 * std::max(std::abs(lowest), std::abs(highest)));
-  if (!(highest - lowest > least_range) || (lowest >= 0 && lowest < near_zero * highest)) return number_axis(highest);
-  const double step = round_step(highest - lowest);
-  return axis_in_steps(std::floor(lowest / step), highest, step, number_label);
+  if (!(highest > lowest)) return highest < 0 ? axis_of_numbers(highest, 0) : number_axis(highest);
+  if (lowest >= 0 && lowest < near_zero * highest) return number_axis(highest);
+  return axis_of_numbers(lowest, highest);
 }
 
 HeightAxis logarithmic_axis(double lowest, double highest) {
   constexpr double few_decades = 2, rounding = 1e-9;
-  lowest = std::clamp(lowest, smallest_end, largest_end);
-  highest = std::clamp(highest, lowest, largest_end);
-  const double first = std::log10(lowest), last = std::log10(highest);
+  const double least = std::max(lowest, std::numeric_limits<double>::min());
+  const double first = std::log10(least), last = std::log10(std::max(highest, least));
   std::vector<double> marks = {0};
   if (last - first < few_decades) marks = {0, std::log10(2.0), std::log10(5.0)};
   std::vector<double> places;  // logarithms, from the last at or below the lowest to the first at or above the highest
@@ -94,10 +105,11 @@ HeightAxis logarithmic_axis(double lowest, double highest) {
   HeightAxis axis;
   axis.is_logarithmic = true;
   axis.begin = std::pow(10.0, places.front());
-  axis.end = std::pow(10.0, places.back());
+  axis.end = std::min(std::pow(10.0, places.back()), largest_number);
+  const double length = std::min(places.back(), std::log10(largest_number)) - places.front();
   for (const double place : places)
-    axis.ticks.push_back(
-        {(place - places.front()) / (places.back() - places.front()), number_label(std::pow(10.0, place))});
+    if (const double value = std::pow(10.0, place); std::isfinite(value))
+      axis.ticks.push_back({(place - places.front()) / length, number_label(value)});
   return axis;
 }
 
@@ -109,7 +121,14 @@ HeightAxis range_axis(double lowest, double highest) {
 
 double HeightAxis::at(double value) const {
   if (is_logarithmic) return value > 0 ? (std::log(value) - std::log(begin)) / (std::log(end) - std::log(begin)) : 0;
-  return (value - begin) / (end - begin);
+  return (value / 2 - begin / 2) / (end / 2 - begin / 2);
+}
+
+std::optional<double> HeightAxis::share_of(double value) const { return share_within(at(value)); }
+
+std::optional<double> share_within(double share) {
+  if (std::isnan(share)) return std::nullopt;
+  return std::clamp(share, 0.0, 1.0);
 }
 
 ValueAxis value_axis(const std::vector<std::string>& values) {

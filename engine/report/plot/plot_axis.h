@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,14 +21,19 @@ struct HeightAxis {
 
   /// From 0, its beginning, to 1; beyond them for what lies outside.
   double at(double value) const;
+  /// The same, where what lies outside is at the nearer end; nothing for what is no number.
+  std::optional<double> share_of(double value) const;
 };
+
+/// `share`, but not below 0 or above 1; nothing where it is no number.
+std::optional<double> share_within(double share);
 
 /// At least up to `highest`, in steps that are round in binary units: 0 B, 256.00 MiB, 512.00 MiB.
 HeightAxis bytes_axis(double highest);
-/// In steps of 1, 2 or 5 times a power of ten, from 0.
+/// In steps of 1, 2 or 5 times a power of ten, from 0. Any number that is finite has an axis, whose ends are finite.
 HeightAxis number_axis(double highest);
-/// The same from `lowest`, or from 0 where that is not much lower. Logarithmic, in powers of ten, where the highest is
-/// more than a hundred times the lowest.
+/// The same from `lowest`, or from 0 where that is not much lower; to 0 where both are the same below it. Logarithmic,
+/// in powers of ten, where the highest is more than a hundred times the lowest.
 HeightAxis range_axis(double lowest, double highest);
 /// The same, never logarithmic.
 HeightAxis linear_axis(double lowest, double highest);

@@ -185,7 +185,8 @@ std::string format_count(std::int64_t count) {
 }
 
 std::string format_duration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  constexpr double day = 86400, most_days = 99999;
+  if (!(seconds >= 0 && seconds < most_days * day)) return "?";
   if (seconds < 59.995) return fmt::format("{:.2f} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);

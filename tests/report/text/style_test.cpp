@@ -41,6 +41,7 @@ TEST_CASE("counts have separators and durations a fitting unit") {
   CHECK(format_duration(0.418) == "0.42 s");
   CHECK(format_duration(59.999) == "1 min 00 s");
   CHECK(format_duration(3725) == "1 h 02 min");
+  CHECK(format_duration(1e300) == "?");
   CHECK(format_number_of(1, "layer") == "1 layer");
   CHECK(format_number_of(2000, "layer") == "2,000 layers");
 }
