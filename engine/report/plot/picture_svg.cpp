@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,9 +53,10 @@ class PictureSvg {
     return fmt::format("{} k{}", form, curve.colour % picture_colours);
   }
 
-  double x_of(double x) const {
-    const double share = std::clamp((x - picture_.x_begin) / (picture_.x_end - picture_.x_begin), 0.0, 1.0);
-    return picture_left + (picture_right - picture_left) * share;
+  /// Nothing where a number has no place on the axis.
+  std::optional<double> x_of(double x) const {
+    const std::optional<double> share = picture_.share_of(x);
+    return share ? std::optional(picture_left + (picture_right - picture_left) * *share) : std::nullopt;
   }
 
   /// Behind the one that ended at (x, y), or in the next line.
@@ -102,7 +104,10 @@ class PictureSvg {
     double top = draw_legend(panel, y) + 14;
     if (is_first && !picture_.marks.empty()) top += 14;
     const double bottom = top + panel_height;
-    const auto y_of = [&](double value) { return bottom - panel_height * std::clamp(panel.axis.at(value), 0.0, 1.0); };
+    const auto y_of = [&](double value) {
+      const std::optional<double> share = panel.axis.share_of(value);
+      return share ? std::optional(bottom - panel_height * *share) : std::nullopt;
+    };
     for (const AxisTick& tick : panel.axis.ticks) {
       const double at = bottom - panel_height * tick.at;
       drawing_.line({picture_left, at}, {picture_right, at}, tick.at == 0 ? "axis" : "grid");
@@ -118,15 +123,22 @@ class PictureSvg {
     }
     draw_marks(top, bottom, is_first);
     for (const PlotLevel& level : panel.levels)
-      drawing_.line({picture_left, y_of(level.value)}, {picture_right, y_of(level.value)}, "capacity");
-    for (const PlotCurve& curve : panel.curves) draw_curve(panel, curve, y_of);
+      if (const auto at = y_of(level.value)) drawing_.line({picture_left, *at}, {picture_right, *at}, "capacity");
+    for (const PlotCurve& curve : panel.curves)
+      draw_curve(panel, curve, [&](const PlotPoint& point) -> std::optional<SvgPoint> {
+        const auto x = x_of(point.x), height = y_of(point.y);
+        if (!std::isfinite(point.y) || !x || !height) return std::nullopt;
+        return SvgPoint{*x, *height};
+      });
     return bottom;
   }
 
   void draw_marks(double top, double bottom, bool is_named) {
     double free_from = 0;
     for (const PlotMark& mark : picture_.marks) {
-      const double at = x_of(mark.x);
+      const auto place = x_of(mark.x);
+      if (!place) continue;
+      const double at = *place;
       if (at > picture_left) drawing_.line({at, top}, {at, bottom}, "mark");
       const std::string label = cut_to_width(mark.label, 24);
       if (!is_named || at < free_from || at + text_width(label) > picture_right) continue;
@@ -135,12 +147,14 @@ class PictureSvg {
     }
   }
 
-  void draw_curve(const CurvePanel& panel, const PlotCurve& curve, const std::function<double(double)>& y_of) {
+  /// `place_of` tells nothing for points that are not drawn.
+  void draw_curve(const CurvePanel& panel, const PlotCurve& curve,
+                  const std::function<std::optional<SvgPoint>(const PlotPoint&)>& place_of) {
     constexpr std::size_t most_marked = 60;
     if (curve.form == CurveForm::crosses) {
       for (const PlotPoint& point : curve.points)
-        if (std::isfinite(point.y))
-          drawing_.marker(Marker::cross, {x_of(point.x), y_of(point.y)}, "cross", tip_of(panel, curve, point));
+        if (const auto place = place_of(point))
+          drawing_.marker(Marker::cross, *place, "cross", tip_of(panel, curve, point));
       return;
     }
     std::vector<SvgPoint> piece;
@@ -151,16 +165,16 @@ class PictureSvg {
     const bool has_few =
         curve.points.size() <= most_marked && curve.form != CurveForm::dotted && curve.form != CurveForm::dashed;
     for (const PlotPoint& point : curve.points) {
-      if (!std::isfinite(point.y))
-        end_piece();
+      if (const auto place = place_of(point))
+        piece.push_back(*place);
       else
-        piece.push_back({x_of(point.x), y_of(point.y)});
+        end_piece();
     }
     end_piece();
+    if (!has_few && curve.form != CurveForm::marks) return;
     for (const PlotPoint& point : curve.points)
-      if ((has_few || curve.form == CurveForm::marks) && std::isfinite(point.y))
-        drawing_.marker(marker_of(curve.colour), {x_of(point.x), y_of(point.y)}, fill_of(curve.colour),
-                        tip_of(panel, curve, point));
+      if (const auto place = place_of(point))
+        drawing_.marker(marker_of(curve.colour), *place, fill_of(curve.colour), tip_of(panel, curve, point));
   }
 
   std::string tip_of(const CurvePanel& panel, const PlotCurve& curve, const PlotPoint& point) const {

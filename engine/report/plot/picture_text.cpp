@@ -67,22 +67,32 @@ class PanelCanvas {
 
   std::string row(std::size_t index, const Style& style) const { return canvas_.row(index, style); }
 
-  std::size_t row_of(double value) const { return dot_y(value) / dots_down; }
-  std::size_t column_of(double x) const { return dot_x(x) / dots_across; }
+  /// Nothing where a number has no place on the axis.
+  std::optional<std::size_t> row_of(double value) const {
+    const auto y = dot_y(value);
+    return y ? std::optional(*y / dots_down) : std::nullopt;
+  }
+  std::optional<std::size_t> column_of(double x) const {
+    const auto dot = dot_x(x);
+    return dot ? std::optional(*dot / dots_across) : std::nullopt;
+  }
 
  private:
-  std::size_t dot_x(double x) const {
-    const double share = std::clamp((x - picture_.x_begin) / (picture_.x_end - picture_.x_begin), 0.0, 1.0);
-    return static_cast<std::size_t>(std::lround(share * static_cast<double>(columns_ * dots_across - 1)));
+  std::optional<std::size_t> dot_x(double x) const {
+    const std::optional<double> share = picture_.share_of(x);
+    if (!share) return std::nullopt;
+    return static_cast<std::size_t>(std::lround(*share * static_cast<double>(columns_ * dots_across - 1)));
   }
-  std::size_t dot_y(double value) const {
-    const double depth = 1 - std::clamp(panel_.axis.at(value), 0.0, 1.0);
-    return static_cast<std::size_t>(std::lround(depth * static_cast<double>(panel_.rows * dots_down - 1)));
+  std::optional<std::size_t> dot_y(double value) const {
+    const std::optional<double> share = panel_.axis.share_of(value);
+    if (!share) return std::nullopt;
+    return static_cast<std::size_t>(std::lround((1 - *share) * static_cast<double>(panel_.rows * dots_down - 1)));
   }
 
   void draw_level(double value) {
     constexpr std::size_t apart = 4;
-    for (std::size_t x = 0; x < columns_ * dots_across; x += apart) canvas_.set(x, dot_y(value), Ink::dim);
+    if (const auto y = dot_y(value))
+      for (std::size_t x = 0; x < columns_ * dots_across; x += apart) canvas_.set(x, *y, Ink::dim);
   }
 
   static bool is_drawn_at(CurveForm form, std::size_t x) {
@@ -95,11 +105,12 @@ class PanelCanvas {
     std::optional<std::pair<std::size_t, std::size_t>> before;
     std::size_t num_finite = 0;
     for (const PlotPoint& point : curve.points) {
-      if (!std::isfinite(point.y)) {
+      const auto x = dot_x(point.x), y = dot_y(point.y);
+      if (!std::isfinite(point.y) || !x || !y) {
         before.reset();
         continue;
       }
-      const std::pair<std::size_t, std::size_t> dot = {dot_x(point.x), dot_y(point.y)};
+      const std::pair<std::size_t, std::size_t> dot = {*x, *y};
       draw_line(before.value_or(dot), dot, curve);
       before = dot;
       ++num_finite;
@@ -123,17 +134,18 @@ class PanelCanvas {
 
   void draw_marks(const PlotCurve& curve) {
     const bool is_failure = curve.form == CurveForm::crosses;
-    for (const PlotPoint& point : curve.points)
-      if (std::isfinite(point.y))
-        canvas_.write(column_of(point.x), row_of(point.y), is_failure ? "×" : curve.letter,
-                      is_failure ? Ink::red : ink_of(curve.colour));
+    for (const PlotPoint& point : curve.points) {
+      const auto column = column_of(point.x), row = row_of(point.y);
+      if (std::isfinite(point.y) && column && row)
+        canvas_.write(*column, *row, is_failure ? "×" : curve.letter, is_failure ? Ink::red : ink_of(curve.colour));
+    }
   }
 
   void draw_upright(double x) {
-    const std::size_t column = column_of(x);
-    if (column == 0) return;
+    const auto column = column_of(x);
+    if (!column || *column == 0) return;
     for (std::size_t row = 0; row < panel_.rows; ++row)
-      if (canvas_.is_empty(column, row)) canvas_.write(column, row, "┊", Ink::dim);
+      if (canvas_.is_empty(*column, row)) canvas_.write(*column, row, "┊", Ink::dim);
   }
 
   const CurvePicture& picture_;
@@ -205,7 +217,9 @@ class PictureText {
   std::string labels_of_marks(const PanelCanvas& canvas) const {
     std::string line;
     for (const PlotMark& mark : picture_.marks) {
-      const std::size_t at = margin_ + 1 + canvas.column_of(mark.x);
+      const auto column = canvas.column_of(mark.x);
+      if (!column) continue;
+      const std::size_t at = margin_ + 1 + *column;
       const std::size_t free = display_width(line) + (line.empty() ? 0 : 1);
       if (at < free || at + 4 > width_) continue;
       line = pad_right(line, at) + cut_to_width(printable(mark.label), std::min<std::size_t>(16, width_ - at));
@@ -228,11 +242,11 @@ class PictureText {
     std::vector<std::string> rows(panel.rows);
     std::vector<std::size_t> counts(panel.rows);
     std::vector<std::string> plain(panel.rows);
-    const auto add = [&](std::size_t row, const std::string& letter, Ink ink) {
-      if (letter.empty() || plain[row].find(letter) != std::string::npos) return;
-      plain[row] += letter;
-      if (++counts[row] > most_gutter) return;
-      rows[row] += counts[row] == most_gutter ? "…" : paint(style_, ink, letter);
+    const auto add = [&](std::optional<std::size_t> row, const std::string& letter, Ink ink) {
+      if (!row || letter.empty() || plain[*row].find(letter) != std::string::npos) return;
+      plain[*row] += letter;
+      if (++counts[*row] > most_gutter) return;
+      rows[*row] += counts[*row] == most_gutter ? "…" : paint(style_, ink, letter);
     };
     for (const PlotCurve& curve : panel.curves) {
       if (curve.form == CurveForm::marks || curve.form == CurveForm::crosses) continue;
@@ -248,7 +262,7 @@ class PictureText {
     std::vector<std::string> line(columns_, "─");
     std::string labels = pad_left(picture_.x_title, margin_ - 1) + "  ";
     for (const AxisTick& tick : picture_.x_ticks) {
-      if (tick.at < 0 || tick.at > 1) continue;
+      if (!(tick.at >= 0 && tick.at <= 1)) continue;
       const auto column = static_cast<std::size_t>(std::lround(tick.at * static_cast<double>(columns_ - 1)));
       const std::string label = cut_to_width(printable(tick.label), 24);
       const std::size_t half = (display_width(label) - 1) / 2, at = margin_ + 1 + column;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,9 @@ struct CurvePicture {
   std::vector<Owner> owners{};  ///< the legend; empty: there is one
   std::vector<CurvePanel> panels{};
   std::vector<PlotMark> marks{};
+
+  /// From 0, the axis' beginning, to 1, its end, where what lies outside is; nothing for what is no number.
+  std::optional<double> share_of(double x) const { return share_within((x - x_begin) / (x_end - x_begin)); }
 };
 
 /// At most four points for each of `buckets` equal parts from `begin` to `end`: its first, lowest, highest and last,

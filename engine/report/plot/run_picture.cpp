@@ -18,6 +18,7 @@
 #include "engine/report/compare/figure_kinds.h"
 #include "engine/report/compare/run_labels.h"
 #include "engine/report/plot/curve_range.h"
+#include "engine/report/text/nearest_integer.h"
 
 namespace trainer {
 namespace {
@@ -26,17 +27,36 @@ constexpr std::size_t plotted_buckets = 400;
 /// What a file tells may be any number, and sums of them must be one.
 constexpr double longest_seconds = 1e15;
 
-/// Where the steps of a run lie on the axis; places are ascending.
+struct PlottedStage {
+  std::string name{};
+  std::int64_t first_step = 0, steps_per_epoch = 0, planned_peak_reserved = 0;
+};
+
+std::vector<PlottedStage> stages_of(const RunRecord& record) {
+  std::vector<PlottedStage> stages;
+  try {
+    for (const Json& stage : record.stages) {
+      const JsonInput<Json> event(stage);
+      stages.push_back({.name = event.at("stage").text(),
+                        .first_step = event.at("first_step").integer(),
+                        .steps_per_epoch = event.at("steps_per_epoch").integer(),
+                        .planned_peak_reserved = event.at("planned_peak_reserved").integer()});
+    }
+  } catch (const JsonMistake& mistake) {
+    throw DataError(fmt::format("{}: event 'stage': {}", record.path, mistake.what()));
+  }
+  return stages;
+}
+
+/// Where the steps of a run lie on the axis; places are ascending, and infinite where times that were told add up to
+/// more than there are numbers for.
 class StepPlaces {
  public:
   StepPlaces(const RunRecord& record, RunAxis axis) : record_(record) {
     double seconds = 0;
     auto evaluation = record.evaluations.begin();
     std::map<std::int64_t, std::int64_t> steps_per_epoch;  // by the first step of a stage
-    for (const Json& stage : record.stages) {
-      const JsonInput<Json> event(stage);
-      steps_per_epoch[event.at("first_step").integer()] = event.at("steps_per_epoch").integer();
-    }
+    for (const PlottedStage& stage : stages_of(record)) steps_per_epoch[stage.first_step] = stage.steps_per_epoch;
     std::int64_t epoch = -1, first_of_epoch = 0;
     for (const RecordedStep& step : record.steps) {
       for (; evaluation != record.evaluations.end() && evaluation->step < step.step; ++evaluation)
@@ -64,7 +84,12 @@ class StepPlaces {
                          [](std::int64_t number, const RecordedStep& other) { return number < other.step; });
     return next == record_.steps.begin() ? 0 : places_[static_cast<std::size_t>(next - record_.steps.begin()) - 1];
   }
-  double last() const { return places_.empty() ? 0 : places_.back(); }
+  /// The last that is finite.
+  double last() const {
+    const auto place =
+        std::find_if(places_.rbegin(), places_.rend(), [](double number) { return std::isfinite(number); });
+    return place == places_.rend() ? 0 : *place;
+  }
 
  private:
   const RunRecord& record_;
@@ -123,14 +148,15 @@ class RunPicture {
       const double value = tick.at * axis.end, at = value * unit / picture_.x_end;
       const bool is_whole = value == std::floor(value) && value < 1e15;
       if (at > 1 + 1e-9 || (options_.axis == RunAxis::step && !is_whole)) continue;  // there is no half a step
-      picture_.x_ticks.push_back({std::min(at, 1.0), is_whole ? format_count(std::llround(value)) : tick.label});
+      picture_.x_ticks.push_back({std::min(at, 1.0), is_whole ? format_count(nearest_integer(value)) : tick.label});
     }
   }
 
   PlotCurve curve_of(std::size_t run, const StepFigure& figure) const {
     std::vector<PlotPoint> points;
     for (std::size_t i = 0; i < records_[run].steps.size(); ++i)
-      points.push_back({places_[run].of_index(i), figure(records_[run].steps[i])});
+      if (const double place = places_[run].of_index(i); std::isfinite(place))
+        points.push_back({place, figure(records_[run].steps[i])});
     return {.colour = run, .points = thinned(points, picture_.x_begin, picture_.x_end, plotted_buckets)};
   }
 
@@ -139,8 +165,10 @@ class RunPicture {
                            const std::function<std::optional<double>(const RecordedEvaluation&)>& value_of) const {
     std::vector<PlotPoint> points;
     for (const RecordedEvaluation& evaluation : records_[run].evaluations)
-      if (const std::optional<double> value = value_of(evaluation))
-        points.push_back({places_[run].of_step(evaluation.step), *value});
+      if (const std::optional<double> value = value_of(evaluation)) {
+        const double place = places_[run].of_step(evaluation.step);
+        if (std::isfinite(place)) points.push_back({place, *value});
+      }
     return {.colour = run, .points = thinned(points, picture_.x_begin, picture_.x_end, plotted_buckets)};
   }
 
@@ -260,10 +288,8 @@ class RunPicture {
     PlotCurve curve{.colour = run};
     if (record.steps.empty()) return curve;
     std::vector<std::pair<std::int64_t, std::int64_t>> planned;  // from which step on
-    for (const Json& stage : record.stages) {
-      const JsonInput<Json> event(stage);
-      planned.emplace_back(event.at("first_step").integer(), event.at("planned_peak_reserved").integer());
-    }
+    for (const PlottedStage& stage : stages_of(record))
+      planned.emplace_back(stage.first_step, stage.planned_peak_reserved);
     if (planned.empty()) planned.emplace_back(1, record.planned_peak_reserved);
     for (std::size_t i = 0; i < planned.size(); ++i) {
       const double begin = i == 0 ? picture_.x_begin : places_[run].of_step(planned[i].first - 1);
@@ -324,10 +350,8 @@ class RunPicture {
 
   void add_stages() {
     for (std::size_t run = 0; run < records_.size(); ++run) {
-      for (const Json& stage : records_[run].stages) {
-        const JsonInput<Json> event(stage);
-        const PlotMark mark{places_[run].of_step(event.at("first_step").integer() - 1),
-                            shortened(event.at("stage").text(), 40)};
+      for (const PlottedStage& stage : stages_of(records_[run])) {
+        const PlotMark mark{places_[run].of_step(stage.first_step - 1), shortened(stage.name, 40)};
         const bool is_there = std::any_of(picture_.marks.begin(), picture_.marks.end(), [&](const PlotMark& other) {
           return other.label == mark.label && std::abs(other.x - mark.x) < 1e-9 * picture_.x_end;
         });
@@ -353,11 +377,7 @@ const std::vector<std::string>& panel_names() {
 }
 
 CurvePicture run_picture(const std::vector<RunRecord>& records, const RunPictureOptions& options) {
-  try {
-    return RunPicture(records, options).make();
-  } catch (const JsonMistake& mistake) {
-    throw DataError(fmt::format("{}: event 'stage': {}", records.front().path, mistake.what()));
-  }
+  return RunPicture(records, options).make();
 }
 
 }  // namespace trainer

@@ -22,7 +22,8 @@ struct RunPictureOptions {
 const std::vector<std::string>& panel_names();
 
 /// The curves of runs. Of one run memory is what is allocated, reserved and used, of several their peaks allocated and
-/// reserved. Stages are marks. Throws DataError where no run has a step, and where none tells what is asked for.
+/// reserved. Stages are marks. Throws DataError where no run has a step, where none tells what is asked for, and of a
+/// stage that is none.
 CurvePicture run_picture(const std::vector<RunRecord>& records, const RunPictureOptions& options);
 
 }  // namespace trainer

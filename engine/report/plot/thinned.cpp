@@ -16,7 +16,7 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, double begi
     std::size_t next = first;
     std::vector<std::size_t> places;
     std::size_t lowest = points.size(), highest = points.size(), gap = points.size(), last = points.size();
-    for (; next < points.size() && bucket_of(points[next]) == bucket_of(points[first]); ++next) {
+    for (; next < points.size() && (next == first || bucket_of(points[next]) == bucket_of(points[first])); ++next) {
       const double y = points[next].y;
       if (!std::isfinite(y)) {
         gap = next;

@@ -20,6 +20,7 @@ std::string braille(unsigned dots) {
 void DotCanvas::set(std::size_t x, std::size_t y, std::optional<Ink> ink) {
   constexpr std::array<std::array<unsigned, dots_down>, dots_across> bits = {
       {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
+  if (!is_inside(x / dots_across, y / dots_down)) return;
   Cell& cell = cells_[y / dots_down * columns_ + x / dots_across];
   cell.dots |= bits[x % dots_across][y % dots_down];
   cell.ink = ink;
@@ -43,9 +44,14 @@ void DotCanvas::draw(std::span<const double> heights, double lowest, double high
 }
 
 void DotCanvas::write(std::size_t column, std::size_t row, std::string_view letter, std::optional<Ink> ink) {
+  if (!is_inside(column, row)) return;
   Cell& cell = cells_[row * columns_ + column];
   cell.letter = letter;
   cell.ink = ink;
+}
+
+bool DotCanvas::is_inside(std::size_t column, std::size_t row) const {
+  return column < columns_ && row < cells_.size() / columns_;
 }
 
 bool DotCanvas::is_empty(std::size_t column, std::size_t row) const {

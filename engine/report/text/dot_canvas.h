@@ -15,7 +15,7 @@ namespace trainer {
 /// Columns and rows of dots in a letter of a drawing: Unicode's braille.
 inline constexpr std::size_t dots_across = 2, dots_down = 4;
 
-/// A drawing of dots, from the top left, with letters between them.
+/// A drawing of dots, from the top left, with letters between them. What is drawn outside of it is not seen.
 class DotCanvas {
  public:
   DotCanvas(std::size_t columns, std::size_t rows) : columns_(columns), cells_(columns * rows) {}
@@ -41,6 +41,8 @@ class DotCanvas {
     std::string letter{};
     std::optional<Ink> ink{};
   };
+
+  bool is_inside(std::size_t column, std::size_t row) const;
 
   std::size_t columns_;
   std::vector<Cell> cells_;

@@ -99,6 +99,38 @@ TEST_CASE("several runs are named by the keys that differ, and by their path whe
   CHECK(picture.owners[0].label == "runs/a (unfinished)");
 }
 
+TEST_CASE("steps whose times add up to no number are left out over the time") {
+  std::vector<RunRecord> records = {recorded_run("{}", {4, 3, 2, 1})};
+  records[0].evaluations = {recorded_evaluation(1, 2, 0.5), recorded_evaluation(4, 2, 0.5)};
+  for (RecordedStep& step : records[0].steps) step.seconds = 1e308;
+  for (int i = 1; i <= 4; i += 2)
+    records[0].stages.push_back(
+        {{"stage", "s"}, {"first_step", i}, {"steps_per_epoch", 4}, {"planned_peak_reserved", 1 << 20}});
+  for (const std::size_t num_runs : {1, 2}) {
+    records.resize(num_runs, recorded_run("{}", {4, 3}));
+    const CurvePicture picture = run_picture(records, {.of = {"loss", "memory"}, .axis = RunAxis::time});
+    CHECK(xs_of(picture.panels.front().curves.front()) == std::vector<double>{1e308});
+    check_widths(picture_text(picture, {.color = false, .width = 80}), 80);
+    const std::string svg = picture_svg(picture);
+    CHECK(xml_mistake(svg) == "");
+    CHECK_THAT(svg, !Contains("nan") && !Contains("inf"));
+  }
+}
+
+TEST_CASE("what has no place in a picture is not drawn") {
+  CurvePicture picture{.title = "t", .x_title = "step", .x_end = INFINITY};
+  CurvePanel panel{.title = "loss", .axis = linear_axis(0, 4)};
+  for (const CurveForm form : {CurveForm::solid, CurveForm::marks, CurveForm::crosses})
+    panel.curves.push_back({.letter = "t", .form = form, .points = {{INFINITY, 4}, {NAN, 1}}});
+  panel.levels.push_back({"capacity", "c", NAN});
+  picture.panels.push_back(panel);
+  picture.marks = {{INFINITY, "m"}};
+  picture.x_ticks = {{NAN, "x"}};
+  check_widths(picture_text(picture, {.color = false, .width = 60}), 60);
+  picture.x_ticks.clear();
+  CHECK_THAT(picture_svg(picture), !Contains("nan") && !Contains("inf"));
+}
+
 TEST_CASE("losses that explode leave the picture, and what is not finite is a gap") {
   std::vector<RunRecord> records = {recorded_run(R"({"seed":1})", {2, 1.5, 1, 0.5}),
                                     recorded_run(R"({"seed":2})", {2, 1e20, NAN, NAN})};
@@ -188,6 +220,11 @@ TEST_CASE("runs without steps, and metrics that nobody tells, are errors") {
   CHECK_THAT(refusal_of<DataError>([&] { run_picture(empty, {}); }), Contains("has no step to plot"));
   const std::vector<RunRecord> records = {recorded_run("{}", {2, 1})};
   CHECK_THAT(refusal_of<DataError>([&] { run_picture(records, {.of = {"dice"}}); }), Contains("--of dice"));
+  std::vector<RunRecord> second_is_wrong = {records[0], records[0]};
+  second_is_wrong[1].path = "runs/b/events.jsonl";
+  second_is_wrong[1].stages.push_back({{"stage", "all"}, {"first_step", "one"}});
+  CHECK_THAT(refusal_of<DataError>([&] { run_picture(second_is_wrong, {}); }),
+             Catch::StartsWith("runs/b/events.jsonl: event 'stage': "));
 }
 
 TEST_CASE("a curve on a terminal falls from the upper left to the lower right, between round numbers") {
