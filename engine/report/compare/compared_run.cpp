@@ -122,16 +122,21 @@ void add_end(Figures& figures, const RunRecord& record) {
     add_categories(figures, *by_category);
 }
 
-/// The configuration with what a run was adapted to, by the adapt events that it told or goes on with.
+/// The configuration with what a run was adapted to, by the adapt events that it told or goes on with. A run that goes
+/// on may tell both of what came before; of each key the last value holds.
 Json config_of(const RunRecord& record) {
   Json config = record.config;
-  std::vector<std::string> adapted;
+  std::map<std::string, std::string> adapted;
   const auto add = [&](const FigureInput& list) {
-    for (const FigureInput& word : list.items()) adapted.push_back(word.text());
+    for (const FigureInput& word : list.items()) {
+      const std::string text = word.text();
+      const std::size_t equals = std::min(text.find('='), text.size());
+      adapted[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
+    }
   };
   if (const auto set = FigureInput(record.start).find("adapted"); set && !set->is_null()) add(*set);
   for (const Json& event : record.adaptations) add(FigureInput(event).at("set"));
-  if (!adapted.empty()) config["adapted"] = adapted;
+  for (const auto& [key, value] : adapted) config["adapted"][key] = value;
   return config;
 }
 
@@ -214,7 +219,8 @@ ComparedRun compared_run(const RunRecord& record) {
 
 ComparedRun read_compared_run(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored)) {
+  // Opening a pipe would wait for who writes it.
+  if (std::filesystem::is_regular_file(path, ignored)) {
     if (const std::optional<Json> json = first_event_of(path)) {
       const FigureInput event(*json);
       const std::optional<FigureInput> name = event.find("event");

@@ -1,5 +1,7 @@
 #include "engine/report/compare/run_comparison.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 
 #include "engine/errors.h"
 #include "tests/refusal.h"
+#include "tests/report/live/recorded_folder.h"
 #include "tests/report/record/recorded_runs.h"
 
 using namespace trainer;
@@ -65,6 +68,34 @@ TEST_CASE("the first step of each start is left out, and the steady step is a wh
   const ComparedRun run = compared_run(record);
   CHECK(run.figure("speed.samples") == Approx((64 + 10) / 1.0));
   CHECK(run.figure("memory.steady.allocated") == 8 << 20);
+}
+
+TEST_CASE("what a run was adapted to is compared by key, where the last value of each holds") {
+  RunRecord adapted = recorded_run(R"({"seed":1})", {4, 3});
+  adapted.adaptations = {{{"set", {"train.batch_size=8"}}}, {{"set", {"train.batch_size=4", "train.amp=bf16"}}}};
+  RunRecord resumed = adapted;
+  resumed.start["adapted"] = {"train.batch_size=4", "train.amp=bf16"};
+  resumed.adaptations.clear();
+  const ComparedRun first = compared_run(adapted), second = compared_run(resumed);
+  CHECK(first.config->at("adapted") == Json::parse(R"({"train.batch_size":"4","train.amp":"bf16"})"));
+  CHECK(compare_runs({first, second}, {parse_run_check("config=0")}).passed());
+  resumed.adaptations = adapted.adaptations;
+  CHECK(compared_run(resumed).config == first.config);
+  resumed.adaptations = {{{"set", {"train.batch_size=2"}}}};
+  CHECK_FALSE(compare_runs({first, compared_run(resumed)}, {parse_run_check("config=0")}).passed());
+}
+
+TEST_CASE("a pipe is refused and not waited for") {
+  const FolderOfRuns folder;
+  const std::string pipe = folder.of("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THAT(refusal_of<DataError>([&] { read_compared_run(pipe); }), Contains("is no file"));
+}
+
+TEST_CASE("figures of any size have a text") {
+  CHECK(figure_text(FigureUnit::count, 1e300) == "9,223,372,036,854,775,807");
+  CHECK(figure_text(FigureUnit::seconds, 1e300) == "?");
+  CHECK_FALSE(figure_text(FigureUnit::bytes, 1e300).starts_with("-"));
 }
 
 TEST_CASE("checks fail where a run is worse, and not where it is better") {
