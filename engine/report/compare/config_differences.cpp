@@ -90,7 +90,7 @@ class DifferenceSearch {
   void add(const std::string& key, const std::vector<const Json*>& values, const std::string& counted) {
     ConfigDifference difference;
     difference.key = key;
-    difference.is_name = key == "name" || key == "output";
+    difference.is_name = key == "name" || key == "output" || key == "logging" || key.starts_with("logging.");
     std::size_t other_item = 0;
     if (!counted.empty()) {
       std::vector<const Json*> present;

@@ -13,7 +13,8 @@ struct ConfigDifference {
   std::string key;                          ///< dotted, items of lists by their number: "model.layers.1.linear.out"
   std::vector<std::optional<Json>> values;  ///< one for each configuration; nothing where it has no such key
   std::vector<std::string> texts;           ///< the same as people read them, of any length; "-" where there is none
-  bool is_name = false;                     ///< of the run and of its folder, which change nothing of what it does
+  /// Of the run, of its folder, or of where else it is told (logging), which change nothing of what it trains.
+  bool is_name = false;
 
   /// "lr" of "optimizer.lr"; of an item of a list with what it is in: "linear.out".
   std::string last_part() const;

@@ -33,6 +33,11 @@ TEST_CASE("configurations differ in the keys whose values do, with all values an
   CHECK(found[2].key == "output");
   CHECK(found[2].is_name);
   CHECK(differences_of({"{}", "{}"}).empty());
+  for (const char* const logging : {R"({"logging":{"tensorboard":"b"},"loggings":1})", R"({"loggings":1})"}) {
+    const auto told = differences_of({R"({"logging":{"tensorboard":"a"},"loggings":2})", logging});
+    REQUIRE(told.size() == 2);
+    for (const ConfigDifference& difference : told) CHECK(difference.is_name == (difference.key != "loggings"));
+  }
 }
 
 TEST_CASE("lists of one length differ item by item, others by their first item that is another") {
