@@ -1,12 +1,13 @@
 #include "engine/report/page/page_comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "engine/config/text/json_output.h"
+#include "engine/report/compare/config_differences.h"
 
 namespace trainer {
 namespace {
@@ -35,20 +36,6 @@ class GrowthTable {
   std::map<std::string, std::size_t> places_;
 };
 
-using KeyValues = std::vector<std::pair<std::string, std::string>>;
-
-void add_keys(const Json& value, const std::string& key, KeyValues& values) {
-  const std::string prefix = key.empty() ? "" : key + '.';
-  if (value.is_object() && !value.empty()) {
-    for (const auto& [name, inner] : value.items()) add_keys(inner, prefix + name, values);
-  } else if (value.is_array() && !value.empty() &&
-             std::any_of(value.begin(), value.end(), [](const Json& entry) { return entry.is_structured(); })) {
-    for (std::size_t i = 0; i < value.size(); ++i) add_keys(value[i], prefix + std::to_string(i), values);
-  } else {
-    values.emplace_back(key, value.is_string() ? value.get<std::string>() : json_text(value));
-  }
-}
-
 }  // namespace
 
 Json plan_growth(const Json& first, const Json& second) {
@@ -63,23 +50,16 @@ Json plan_growth(const Json& first, const Json& second) {
   return {{"by_category", categories.by_growth()}, {"by_layer", layers.by_growth()}};
 }
 
-Json config_differences(const std::vector<Json>& configs) {
-  std::vector<std::string> order;
-  std::map<std::string, std::vector<Json>> by_key;
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    KeyValues values;
-    add_keys(configs[i], "", values);
-    for (auto& [key, value] : values) {
-      const auto [found, is_new] = by_key.emplace(key, std::vector<Json>(configs.size()));
-      if (is_new) order.push_back(key);
-      found->second[i] = std::move(value);
-    }
-  }
+Json config_rows(const std::vector<Json>& configs) {
+  std::vector<const Json*> present;
+  present.reserve(configs.size());
+  for (const Json& config : configs) present.push_back(config.is_null() ? nullptr : &config);
   Json json = Json::array();
-  for (const std::string& key : order) {
-    const std::vector<Json>& values = by_key.at(key);
-    if (std::all_of(values.begin(), values.end(), [&](const Json& value) { return value == values.front(); })) continue;
-    json.push_back({{"key", key}, {"values", values}});
+  for (ConfigDifference& difference : config_differences(present)) {
+    Json values = Json::array();
+    for (std::size_t i = 0; i < configs.size(); ++i)
+      values.push_back(difference.values[i] ? Json(std::move(difference.texts[i])) : Json(nullptr));
+    json.push_back({{"key", difference.key}, {"values", std::move(values)}});
   }
   return json;
 }

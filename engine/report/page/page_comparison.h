@@ -12,8 +12,8 @@ namespace trainer {
 /// each list adds up to that of the peak.
 Json plan_growth(const Json& first, const Json& second);
 
-/// The keys that two resolved configurations have different values for, in their order: [{"key", "values": […]}], where
+/// Where resolved configurations differ, as `compare` tells it: [{"key", "values": […]}], the values as texts, where
 /// null says that a configuration has no such key.
-Json config_differences(const std::vector<Json>& configs);
+Json config_rows(const std::vector<Json>& configs);
 
 }  // namespace trainer

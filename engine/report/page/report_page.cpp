@@ -92,8 +92,7 @@ Json ReportPage::comparison() const {
   Json growths = Json::array();
   for (std::size_t i = 1; i < plans_.size(); ++i)
     growths.push_back(plan_growth(plans_.front().at("event"), plans_[i].at("event")));
-  return {{"growth", std::move(growths)},
-          {"config", inputs_.size() > 1 ? config_differences(configs_) : Json::array()}};
+  return {{"growth", std::move(growths)}, {"config", inputs_.size() > 1 ? config_rows(configs_) : Json::array()}};
 }
 
 std::string ReportPage::html() const {

@@ -39,12 +39,15 @@ TEST_CASE("Keys that differ are told with the value of each configuration") {
       Json::parse(
           R"({"name":"a","train":{"batch_size":64,"amp":"off"},"model":{"layers":["relu",{"linear":{"out":8}}]}})"),
       Json::parse(R"({"name":"a","train":{"batch_size":32},"model":{"layers":["relu",{"linear":{"out":4}}]}})")};
-  const Json rows = config_differences(configs);
+  const Json rows = config_rows(configs);
   REQUIRE(rows.size() == 3);
   CHECK(rows[0] == Json::parse(R"({"key":"train.batch_size","values":["32","64","32"]})"));
   CHECK(rows[1] == Json::parse(R"({"key":"train.amp","values":["off","off",null]})"));
   CHECK(rows[2] == Json::parse(R"({"key":"model.layers.1.linear.out","values":["4","8","4"]})"));
-  CHECK(config_differences({configs[0], configs[0]}).empty());
+  CHECK(config_rows({configs[0], configs[0]}).empty());
+  const Json longer = config_rows(
+      {Json::parse(R"({"layers":["relu",{"linear":4}]})"), Json(nullptr), Json::parse(R"({"layers":[{"linear":4}]})")});
+  CHECK(longer == Json::parse(R"([{"key":"layers","values":["2 items; 0: relu",null,"1 items; 0: {\"linear\":4}"]}])"));
 }
 
 }  // namespace trainer
