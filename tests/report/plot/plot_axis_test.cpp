@@ -61,7 +61,7 @@ TEST_CASE("the smallest and the largest numbers have axes with finite ends") {
         range_axis(least, most), logarithmic_axis(least, least), logarithmic_axis(least, most),
         logarithmic_axis(most, most)}) {
     CHECK((std::isfinite(axis.begin) && std::isfinite(axis.end) && axis.begin < axis.end));
-    CHECK((axis.ticks.size() >= 2 && axis.ticks.size() <= 10));
+    CHECK((!axis.ticks.empty() && axis.ticks.size() <= 10));
     for (const AxisTick& tick : axis.ticks) {
       CHECK((tick.at >= 0 && tick.at <= 1));
       CHECK(tick.label.find("inf") == std::string::npos);
