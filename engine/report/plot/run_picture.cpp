@@ -24,8 +24,6 @@ namespace trainer {
 namespace {
 
 constexpr std::size_t plotted_buckets = 400;
-/// What a file tells may be any number, and sums of them must be one.
-constexpr double longest_seconds = 1e15;
 
 struct PlottedStage {
   std::string name{};
@@ -61,7 +59,7 @@ class StepPlaces {
     for (const RecordedStep& step : record.steps) {
       for (; evaluation != record.evaluations.end() && evaluation->step < step.step; ++evaluation)
         seconds += evaluation->seconds;
-      seconds = std::min(seconds + step.seconds, longest_seconds);
+      seconds += step.seconds;
       if (step.epoch != epoch) {
         epoch = step.epoch;
         first_of_epoch = step.step;

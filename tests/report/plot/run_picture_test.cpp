@@ -191,9 +191,9 @@ TEST_CASE("long runs are thinned, and keep the lowest and highest of what they h
   CHECK(thinned(few, 0, 100'000, 400'000).size() == few.size());
 }
 
-TEST_CASE("numbers at the ends of what a file can hold are drawn, too") {
+TEST_CASE("numbers at the ends of what a record can hold are drawn, too") {
   constexpr double most = std::numeric_limits<double>::max();
-  std::vector<RunRecord> records = {recorded_run("{}", {most, -most, 1, most}, most)};
+  std::vector<RunRecord> records = {recorded_run("{}", {most, -most, 1, most}, 1e12)};
   for (std::size_t i = 0; i < 4; ++i) {
     RecordedStep& step = records[0].steps[i];
     step.step = std::numeric_limits<std::int64_t>::max() - 3 + static_cast<std::int64_t>(i);
