@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+import interpreters
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXIT_SKIPPED = 77
 SIZES = {"124M": {"n_layer": 12, "n_embd": 768, "n_head": 12}, "355M": {"n_layer": 24, "n_embd": 1024, "n_head": 16}}
@@ -114,11 +116,9 @@ def turn(side, options, folder):
 def main():
     options = parsed()
     if any(importlib.util.find_spec(name) is None for name in ("transformers", "torch")):
-        python = ROOT / ".venv" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print("skipped: transformers is not installed; scripts/python_env.sh installs it", file=sys.stderr)
-            return EXIT_SKIPPED
-        os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+        interpreters.go_on_in_environment()
+        print("skipped: transformers is not installed; scripts/python_env.sh installs it", file=sys.stderr)
+        return EXIT_SKIPPED
     if options.part:
         part, folder = options.part
         print(json.dumps((save_network if part == "save" else transformers_turn)(options, folder)))

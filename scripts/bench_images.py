@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+import interpreters
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEIGHT, WIDTH, RESIZED, CROP, BATCH, CLASSES = 375, 500, 256, 224, 64, 4
 EXIT_SKIPPED = 77
@@ -189,11 +191,9 @@ def copy_turn(options, _folder):
 def main():
     options = parsed()
     if importlib.util.find_spec("torchvision") is None:
-        python = ROOT / ".venv" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print("skipped: torchvision is not installed; scripts/python_env.sh installs it", file=sys.stderr)
-            return EXIT_SKIPPED
-        os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+        interpreters.go_on_in_environment()
+        print("skipped: torchvision is not installed; scripts/python_env.sh installs it", file=sys.stderr)
+        return EXIT_SKIPPED
     import torch
     import torchvision
     with tempfile.TemporaryDirectory() as name:

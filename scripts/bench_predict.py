@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+import interpreters
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXIT_SKIPPED = 77
 SIDE, MEAN, STD = 224, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -135,11 +137,9 @@ def ask_part(part, options, folder):
 def main():
     options = parsed()
     if any(importlib.util.find_spec(name) is None for name in ("torchvision", "safetensors")):
-        python = ROOT / ".venv" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print("skipped: torchvision is not installed; scripts/python_env.sh installs it", file=sys.stderr)
-            return EXIT_SKIPPED
-        os.execv(python, [str(python), str(pathlib.Path(__file__).resolve()), *sys.argv[1:]])
+        interpreters.go_on_in_environment()
+        print("skipped: torchvision is not installed; scripts/python_env.sh installs it", file=sys.stderr)
+        return EXIT_SKIPPED
     if options.part:
         part = {"inputs": save_inputs, "torch": torch_part}[options.part[0]]
         print(json.dumps(part(options, pathlib.Path(options.part[1]))))

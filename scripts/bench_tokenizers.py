@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import interpreters
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts" / "oracle"))
 EXIT_SKIPPED = 77
@@ -60,11 +62,9 @@ def turn(side, options, file, expression, text):
 def main():
     options = parsed()
     if any(importlib.util.find_spec(name) is None for name in ("tokenizers", "tiktoken")):
-        python = ROOT / ".venv" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print("skipped: tokenizers or tiktoken is not installed; scripts/python_env.sh installs them", file=sys.stderr)
-            return EXIT_SKIPPED
-        os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+        interpreters.go_on_in_environment()
+        print("skipped: tokenizers or tiktoken is not installed; scripts/python_env.sh installs them", file=sys.stderr)
+        return EXIT_SKIPPED
     # One thread each, the one that is timed.
     os.environ.update(TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1")
     import part_tokenizers

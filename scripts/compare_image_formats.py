@@ -10,12 +10,12 @@ import argparse
 import gzip
 import importlib.util
 import json
-import os
 import pathlib
 import statistics
 import sys
 import tempfile
 
+import interpreters
 from trainer_events import ROOT, Trainer, TrainerFailed
 
 EXIT_SKIPPED = 77
@@ -111,11 +111,9 @@ def accuracy_of(trainer, folder, config):
 def main():
     options = parsed()
     if importlib.util.find_spec("PIL") is None:
-        python = ROOT / ".venv" / "bin" / "python"
-        if not python.exists() or pathlib.Path(sys.executable) == python:
-            print("left out: no PIL; scripts/python_env.sh installs it", file=sys.stderr)
-            return EXIT_SKIPPED
-        os.execv(python, [str(python), *sys.argv])
+        interpreters.go_on_in_environment()
+        print("left out: no PIL; scripts/python_env.sh installs it", file=sys.stderr)
+        return EXIT_SKIPPED
     kind, train, validation = read_parts(pathlib.Path(options.folder))
     if options.images:
         train = tuple(part[:options.images] for part in train)

@@ -7,18 +7,18 @@ quickstart beside its run, light, and the plan of a GPT that does not fit, dark.
 Debian's chromium, chromium-driver and python3-selenium make them.
 """
 import argparse
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+import interpreters
+
 try:
     from selenium import webdriver
-except ImportError:  # Debian's package is the system interpreter's
-    if sys.executable == "/usr/bin/python3":
-        raise
-    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+except ImportError:
+    interpreters.go_on_as_system()
+    raise
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 

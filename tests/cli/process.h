@@ -22,33 +22,23 @@
 #include <vector>
 
 #include "tests/described_events/described_events.h"
+#include "tests/temporary_folder.h"
 
 namespace trainer {
 
-/// A folder of its own for one test, removed with it.
-class ScratchFolder {
+/// What runs have told in it is held against the schema: Note [Described events] in
+/// tests/described_events/described_events.h.
+class ScratchFolder : public TemporaryFolder {
  public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "trainer_test_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    check_events();
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ScratchFolder() = default;
+  ~ScratchFolder() { check_events(); }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
  private:
-  /// What runs have told in it: Note [Described events] in tests/described_events/described_events.h.
   void check_events() const {
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path(), ignored)) {
       const std::string name = entry.path().filename().string();
       if (!name.ends_with(".jsonl") || !entry.is_regular_file(ignored)) continue;
       std::ostringstream all;
@@ -58,8 +48,6 @@ class ScratchFolder {
       CHECK(problem.empty());
     }
   }
-
-  std::string path_;
 };
 
 struct ProcessResult {

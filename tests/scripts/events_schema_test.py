@@ -11,14 +11,16 @@ import sys
 import tempfile
 import unittest
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
+import interpreters
+
 try:
     import jsonschema
-except ImportError:  # Debian's package is the system interpreter's
-    if sys.executable == "/usr/bin/python3":
-        raise
-    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+except ImportError:
+    interpreters.go_on_as_system()
+    raise
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
 SCHEMA = json.loads((REPOSITORY / "configs/events.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

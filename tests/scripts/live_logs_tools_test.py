@@ -12,7 +12,9 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = 77
+sys.path.insert(0, str(ROOT / "scripts"))
+import interpreters
+
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # which MLflow 3 asks for
 try:
     import mlflow
@@ -21,12 +23,8 @@ try:
     from tensorboard.backend.event_processing import data_provider, event_accumulator, plugin_event_multiplexer
     from tensorboard.plugins import base_plugin
     from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment, list_session_groups
-except ImportError as missing:
-    PYTHON = ROOT / ".venv" / "bin" / "python"
-    if PYTHON.exists() and pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
-    print(f"skipped: {missing.name} is not installed; scripts/python_env.sh installs what this needs", file=sys.stderr)
-    sys.exit(SKIPPED)
+except ImportError as missing_module:
+    interpreters.go_on_in_environment_or_skip(missing_module)
 
 from live_logs_test import DIGITS, HOSTILE, Folder, safetensors
 

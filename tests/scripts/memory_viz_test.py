@@ -14,15 +14,13 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = 77
+sys.path.insert(0, str(ROOT / "scripts"))
+import interpreters
+
 try:
     from torch.cuda import _memory_viz
-except ImportError as missing:
-    PYTHON = ROOT / ".venv" / "bin" / "python"
-    if PYTHON.exists() and pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
-    print(f"skipped: {missing.name} is not installed; scripts/python_env.sh installs what this needs", file=sys.stderr)
-    sys.exit(SKIPPED)
+except ImportError as missing_module:
+    interpreters.go_on_in_environment_or_skip(missing_module)
 
 CASES = {"as it is": [], "planned": ["memory.allocator=planned"], "expandable": ["memory.expandable_segments=true"],
          "too large": ["memory.limit=4MiB"], "larger": ["train.batch_size=512"]}

@@ -14,17 +14,19 @@ import tempfile
 import time
 import unittest
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
+import interpreters
+
 try:
     from selenium import webdriver
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-except ImportError:  # Debian's package is the system interpreter's
-    if sys.executable == "/usr/bin/python3":
-        raise
-    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+except ImportError:
+    interpreters.go_on_as_system()
+    raise
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
 QUICKSTART = "configs/quickstart.yaml"
 HOSTILE = ("</script><script>window.wasHostile = 1</script><img src=x onerror='window.wasHostile = 2'>\"'&amp; "

@@ -14,16 +14,14 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = 77
+sys.path.insert(0, str(ROOT / "scripts"))
+import interpreters
+
 try:
     import numpy  # noqa: F401, which safetensors reads into
     from safetensors import safe_open
-except ImportError as missing:
-    PYTHON = ROOT / ".venv" / "bin" / "python"
-    if PYTHON.exists() and pathlib.Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
-        os.execv(PYTHON, [str(PYTHON), *sys.argv])
-    print(f"skipped: {missing.name} is not installed; scripts/python_env.sh installs what this needs", file=sys.stderr)
-    sys.exit(SKIPPED)
+except ImportError as missing_module:
+    interpreters.go_on_in_environment_or_skip(missing_module)
 
 TRAINER = str(pathlib.Path(os.environ["TRAINER"]).resolve())
 CONFIG = """

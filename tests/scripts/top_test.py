@@ -16,14 +16,16 @@ import termios
 import time
 import unittest
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
+import interpreters
+
 try:
     import pyte
-except ImportError:  # Debian's package is the system interpreter's
-    if sys.executable == "/usr/bin/python3":
-        raise
-    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+except ImportError:
+    interpreters.go_on_as_system()
+    raise
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(os.environ["TRAINER"]).resolve()
 LONGEST = 120  # seconds that anything that comes is waited for
 ALTERNATE, USUAL = b"\x1b[?1049h", b"\x1b[?1049l"

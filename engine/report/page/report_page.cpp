@@ -9,7 +9,8 @@
 
 #include "engine/config/text/json_output.h"
 #include "engine/embedded_files.h"
-#include "engine/report/page/packed_bytes.h"
+#include "engine/files/gzip.h"
+#include "engine/report/page/base64.h"
 #include "engine/report/page/page_comparison.h"
 #include "engine/report/page/page_plan.h"
 #include "engine/report/page/page_run.h"

@@ -14,6 +14,7 @@
 
 #include "engine/config/text/json_input.h"
 #include "engine/errors.h"
+#include "engine/files/file_descriptor.h"
 #include "engine/train/files/run_directory.h"
 
 namespace trainer {
@@ -76,20 +77,6 @@ RecordedMemory memory_in(const Input& event) {
           .device_total = count_in(memory, "device_total"),
           .alloc_retries = count_or(memory, "alloc_retries", 0)};
 }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number) : number_(number) {}
-  ~FileDescriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 DataError unreadable(const std::string& path) {
   return DataError(fmt::format("cannot read the events: {}: {}", path, std::strerror(errno)));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/errors.h"
+#include "engine/files/file_descriptor.h"
 
 namespace trainer {
 namespace {
@@ -20,21 +21,6 @@ DataError failed(const char* action, const std::string& path, int error) {
   return DataError(fmt::format("cannot {} {}: {}", action, path, std::strerror(error)));
 }
 
-/// A file descriptor that is closed.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
-
 constexpr std::string_view aside_ending = ".aside";
 
 /// Hidden beside the path.
@@ -42,33 +28,33 @@ std::string aside_of(const std::filesystem::path& path) {
   return (path.parent_path() / fmt::format(".{}{}", path.filename().string(), aside_ending)).string();
 }
 
-void write_durably(const Descriptor& file, const std::string& path, std::string_view text) {
-  if (file.get() < 0) throw failed("write", path, errno);
+void write_durably(const FileDescriptor& file, const std::string& path, std::string_view text) {
+  if (file.number() < 0) throw failed("write", path, errno);
   while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    const ssize_t written = ::write(file.number(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw failed("write", path, errno);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   // What is no file on a disk, such as a pipe, says EINVAL.
-  if (::fsync(file.get()) != 0 && errno != EINVAL) throw failed("write", path, errno);
+  if (::fsync(file.number()) != 0 && errno != EINVAL) throw failed("write", path, errno);
 }
 
 }  // namespace
 
 void write_file_durably(const std::string& path, std::string_view text) {
-  write_durably(Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), path, text);
+  write_durably(FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), path, text);
 }
 
 bool write_new_file_durably(const std::string& path, std::string_view text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.get() < 0 && errno == EEXIST) return false;
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.number() < 0 && errno == EEXIST) return false;
   write_durably(file, path, text);
   return true;
 }
 
 void append_durably(const std::string& path, std::string_view text) {
-  write_durably(Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)), path, text);
+  write_durably(FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)), path, text);
 }
 
 void make_directories_durably(const std::string& path) {
@@ -86,10 +72,10 @@ void make_directories_durably(const std::string& path) {
 }
 
 void sync_directory(const std::string& path) {
-  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) throw failed("open", path, errno);
+  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.number() < 0) throw failed("open", path, errno);
   // Some file systems cannot flush directories and say EINVAL; there is nothing more to do then.
-  if (::fsync(directory.get()) != 0 && errno != EINVAL) throw failed("flush", path, errno);
+  if (::fsync(directory.number()) != 0 && errno != EINVAL) throw failed("flush", path, errno);
 }
 
 void replace_durably(const std::string& from, const std::string& to) {
@@ -150,12 +136,12 @@ void point_link(const std::string& link, const std::string& target) {
 }
 
 std::string read_text_file(const std::string& path, std::size_t max_bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) throw failed("open", path, errno);
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) throw failed("open", path, errno);
   std::string text;
   char buffer[65536];
   while (true) {
-    const ssize_t count = ::read(file.get(), buffer, sizeof(buffer));
+    const ssize_t count = ::read(file.number(), buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw failed("read", path, errno);
     if (count == 0) return text;

@@ -1,42 +1,24 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "engine/report/run/event_json.h"
+#include "tests/temporary_folder.h"
 
 namespace trainer {
 
-/// A folder of its own for runs, gone with the test.
-class FolderOfRuns {
+/// A folder of runs, gone with the test.
+class FolderOfRuns : public TemporaryFolder {
  public:
-  FolderOfRuns() {
-    std::string name = (std::filesystem::temp_directory_path() / "trainer_live_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~FolderOfRuns() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  FolderOfRuns(const FolderOfRuns&) = delete;
-  FolderOfRuns& operator=(const FolderOfRuns&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string of(const std::string& run) const { return path_ + '/' + run; }
+  std::string of(const std::string& run) const { return *this / run; }
   /// Behind what is there.
   void tell(const std::string& run, const std::string& text) const {
     std::filesystem::create_directories(of(run));
     std::ofstream(of(run) + "/events.jsonl", std::ios::app | std::ios::binary) << text;
   }
   void tell(const std::string& run, const Event& event) const { tell(run, event_json(event) + '\n'); }
-
- private:
-  std::string path_;
 };
 
 inline StartEvent live_start(std::int64_t total_steps = 100) {

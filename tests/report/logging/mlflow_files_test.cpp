@@ -1,6 +1,5 @@
 #include "engine/report/logging/mlflow_files.h"
 
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -11,24 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 using namespace trainer;
 
 namespace {
-
-class MlflowFolder {
- public:
-  MlflowFolder()
-      : path_((std::filesystem::temp_directory_path() / ("trainer-mlflow-" + std::to_string(getpid()))).string()) {
-    std::filesystem::create_directories(path_);
-  }
-  ~MlflowFolder() { std::filesystem::remove_all(path_); }
-  MlflowFolder(const MlflowFolder&) = delete;
-  MlflowFolder& operator=(const MlflowFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string mlflow_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -56,7 +42,7 @@ TEST_CASE("a key names a file in its folder, whatever it says") {
 }
 
 TEST_CASE("an experiment is found by its name, also where its folder was made by others, and made once") {
-  const MlflowFolder store;
+  const TemporaryFolder store;
   std::filesystem::create_directories(store.path() + "/0");
   std::ofstream(store.path() + "/0/meta.yaml") << "{{{ not yaml";
   std::filesystem::create_directories(store.path() + "/12");
@@ -72,7 +58,7 @@ TEST_CASE("an experiment is found by its name, also where its folder was made by
 }
 
 TEST_CASE("runs that begin at a time make their experiment once") {
-  const MlflowFolder store;
+  const TemporaryFolder store;
   for (const std::string name : {"a", "b", "c", "d"}) {
     std::vector<std::future<std::string>> runs(8);
     for (auto& run : runs)
@@ -84,7 +70,7 @@ TEST_CASE("runs that begin at a time make their experiment once") {
 }
 
 TEST_CASE("metrics of later steps go, with lines that a killed process left unfinished") {
-  const MlflowFolder store;
+  const TemporaryFolder store;
   std::filesystem::create_directories(store.path() + "/loss");
   const std::string path = store.path() + "/loss/train", fresh = path + ".tmp";
   std::ofstream(path) << "10 0.5 1\n11 nan 2\n12 0.25 3\nodd\n13 0.2 2";

@@ -10,7 +10,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "engine/report/page/packed_bytes.h"
+#include "engine/files/gzip.h"
+#include "engine/report/page/base64.h"
 #include "engine/report/page/sha256.h"
 
 namespace trainer {

@@ -1,6 +1,5 @@
 #include "engine/report/page/recorded_ending.h"
 
-#include <unistd.h>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "engine/errors.h"
+#include "tests/temporary_folder.h"
 
 namespace trainer {
 namespace {
@@ -23,9 +23,9 @@ Json told_failure() {
 }  // namespace
 
 TEST_CASE("The end that a run told is passed on with what plans each of its fixes") {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / ("trainer recorded ending " + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary / "a folder";
+  std::filesystem::create_directories(folder);
   RunRecord run;
   run.folder = folder.string();
   run.capacity = 4096;
@@ -49,7 +49,6 @@ TEST_CASE("The end that a run told is passed on with what plans each of its fixe
   run.device_name = "NVIDIA GeForce RTX 3060";
   CHECK(command() ==
         "trainer plan '" + config + "' train.batch_size=2 'name=it'\\''s' --gpu rtx3060-12gb --capacity 4096");
-  fs::remove_all(folder);
 }
 
 TEST_CASE("A value of a run's end that is not what it must be is refused with its file") {

@@ -1,6 +1,5 @@
 #include "engine/report/record/run_plan.h"
 
-#include <unistd.h>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "engine/errors.h"
 #include "tests/refusal.h"
+#include "tests/temporary_folder.h"
 
 namespace trainer {
 
@@ -16,16 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder with a run's configuration, gone with the test.
-class PlannedRunFolder {
+/// With a run's configuration, gone with the test.
+class PlannedRunFolder : public TemporaryFolder {
  public:
-  PlannedRunFolder() { fs::create_directories(path_); }
-  ~PlannedRunFolder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-  void write_config(const std::string& text) const { std::ofstream(path_ / "config.yaml") << text; }
-
- private:
-  fs::path path_ = fs::temp_directory_path() / ("trainer-run-plan-" + std::to_string(::getpid()));
+  void write_config(const std::string& text) const { std::ofstream(*this / "config.yaml") << text; }
 };
 
 /// A machine on which no run could go on.

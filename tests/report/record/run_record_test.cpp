@@ -1,6 +1,5 @@
 #include "engine/report/record/run_record.h"
 
-#include <unistd.h>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "engine/errors.h"
 #include "engine/report/run/event_json.h"
 #include "tests/refusal.h"
+#include "tests/temporary_folder.h"
 
 namespace trainer {
 
@@ -17,19 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own, gone with the test.
-class RecordFolder {
+/// With events, gone with the test.
+class RecordFolder : public TemporaryFolder {
  public:
-  RecordFolder() { fs::create_directories(path_); }
-  ~RecordFolder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-  std::string events() const { return (path_ / "events.jsonl").string(); }
+  std::string events() const { return *this / "events.jsonl"; }
   void write(const std::string& text, std::ios::openmode mode = std::ios::app) const {
     std::ofstream(events(), mode | std::ios::binary) << text;
   }
-
- private:
-  fs::path path_ = fs::temp_directory_path() / ("trainer-run-record-" + std::to_string(::getpid()));
 };
 
 std::string recorded_start(const std::string& more = "") {
