@@ -76,6 +76,7 @@ ExitCode plot(const PlotArguments& arguments) {
   Style style = style_for(stdout);
   if (!is_terminal(stdout)) style.width = usual_columns;
   write_text(stdout, picture_text(picture, style));
+  if (!arguments.svg.empty()) write_text(stdout, fmt::format("\nWrote {}\n", arguments.svg));
   return ExitCode::done;
 }
 
@@ -103,7 +104,7 @@ void add_plot_command(CLI::App& app, Action& action) {
       });
   command->add_flag("--log", arguments->options.logarithmic,
                     "Losses, learning rates and what is better lower on a logarithmic axis");
-  command->add_option("--svg", arguments->svg, "Write a picture, too")->type_name("FILE");
+  command->add_option("--svg", arguments->svg, "Write a picture in SVG, too")->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "Replace that picture where it exists");
   command->add_flag("-q,--quiet", arguments->quiet, "Draw nothing on the terminal");
   command->footer(

@@ -39,7 +39,7 @@ TEST_CASE("runs are compared with each other and with their plan, and checks say
   CHECK(shown.exit_code == 0);
   CHECK(shown.err.empty());
   CHECK_THAT(shown.out, Contains("train.batch_size  64  256") && Contains("peak reserved") && Contains("samples/s") &&
-                            Contains("accuracy") && Contains("Names differ, too: output."));
+                            Contains("accuracy") && Contains("What they are called or told by differs, too: output."));
 
   const ProcessResult larger = run_trainer({"compare", a, b, "--check", "memory=1%", "--check", "config=0"});
   CHECK(larger.exit_code == 1);

@@ -74,7 +74,8 @@ class ComparisonTables {
       }
       text += table.render(style_);
     }
-    if (!names.empty()) text += sentence(fmt::format("Names differ, too: {}.", fmt::join(names, ", ")));
+    if (!names.empty())
+      text += sentence(fmt::format("What they are called or told by differs, too: {}.", fmt::join(names, ", ")));
     return text;
   }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "engine/bytes.h"
 #include "engine/report/live/run_list.h"
@@ -97,19 +99,30 @@ FrameLine evaluation_line(const LiveRun& run, bool ascii, std::size_t columns) {
   FrameLine line(ascii);
   if (!run.last_evaluation()) return line;
   const RecordedEvaluation& last = *run.last_evaluation();
-  std::string text = fmt::format("eval at step {}: loss {}", format_count(last.step), format_any_loss(last.loss));
-  for (const auto& [name, value] : last.metrics) text += ", " + recorded_metric_text(name, value);
-  line.add(text, {.ink = Ink::cyan});
-  if (run.best_evaluation()) {
-    const RecordedEvaluation& best = *run.best_evaluation();
-    // The best stays in sight on a narrow screen.
-    const std::string words = best.step == last.step
-                                  ? "best so far"
-                                  : fmt::format("best {} at step {}", best_text(run, best), format_count(best.step));
-    if (const std::size_t room = words.size() + 2; line.width() + room > columns && columns > room + 20)
-      line.cut(columns - room);
-    line.add_apart(words, {.ink = Ink::green});
+  std::vector<std::string> told = {
+      fmt::format("eval at step {}: loss {}", format_count(last.step), format_any_loss(last.loss))};
+  for (const auto& [name, value] : last.metrics) told.push_back(", " + recorded_metric_text(name, value));
+  // The newest loss and first metric stay in sight on a narrow screen, and the best; of the rest what has room.
+  constexpr std::size_t apart = 2;
+  const std::size_t num_kept = std::min<std::size_t>(told.size(), 2);
+  std::size_t room = columns;
+  for (std::size_t i = 0; i < num_kept; ++i) room -= std::min(room, display_width(told[i]));
+  std::string best_words;
+  if (const std::optional<RecordedEvaluation>& best = run.best_evaluation()) {
+    const std::string of_best = "best " + best_text(run, *best);
+    best_words =
+        best->step == last.step ? "best so far" : fmt::format("{} at step {}", of_best, format_count(best->step));
+    if (best->step != last.step && display_width(best_words) + apart > room) best_words = of_best;
+    room -= std::min(room, display_width(best_words) + apart);
   }
+  std::string text;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    if (i >= num_kept && display_width(told[i]) > room) break;
+    if (i >= num_kept) room -= display_width(told[i]);
+    text += told[i];
+  }
+  line.add(text, {.ink = Ink::cyan});
+  if (!best_words.empty()) line.add_apart(best_words, {.ink = Ink::green});
   line.cut(columns);
   return line;
 }

@@ -15,6 +15,7 @@
 #include "engine/config/text/json_input.h"
 #include "engine/errors.h"
 #include "engine/files/file_descriptor.h"
+#include "engine/report/text/shell_words.h"
 #include "engine/train/files/run_directory.h"
 
 namespace trainer {
@@ -78,6 +79,23 @@ RecordedMemory memory_in(const Input& event) {
           .alloc_retries = count_or(memory, "alloc_retries", 0)};
 }
 
+/// Of a folder of runs, as a sweep's: one that could be named.
+std::string runs_below(const std::string& path) {
+  std::error_code ignored;
+  std::string first;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+    const std::string below = entry.path().string();
+    if (fs::exists(entry.path() / events_file, ignored) && (first.empty() || below < first)) first = below;
+  }
+  return first.empty() ? "" : fmt::format("; folders in it hold runs, such as '{}'", first);
+}
+
+/// Of a file that somebody damaged.
+std::string what_can_be_kept(const std::string& path, std::int64_t num_lines) {
+  return fmt::format("\nThe lines before it are good: {} > good.jsonl",
+                     shell_words({"head", "-n", std::to_string(num_lines), path}));
+}
+
 DataError unreadable(const std::string& path) {
   return DataError(fmt::format("cannot read the events: {}: {}", path, std::strerror(errno)));
 }
@@ -134,7 +152,8 @@ bool RunReader::read(std::int64_t most_bytes) {
       try {
         take(line);
       } catch (const JsonMistake& mistake) {
-        throw DataError(fmt::format("{}: line {}: {}", record_.path, num_lines_, mistake.what()));
+        throw DataError(fmt::format("{}: line {}: {}{}", record_.path, num_lines_, mistake.what(),
+                                    num_lines_ > 1 ? what_can_be_kept(record_.path, num_lines_ - 1) : ""));
       }
       took_any = true;
     }
@@ -272,7 +291,7 @@ std::string events_path_of(const std::string& path) {
   if (!fs::is_directory(path, ignored)) return path;
   std::string events = (fs::path(path) / events_file).string();
   if (!fs::exists(events, ignored))
-    throw DataError(fmt::format("'{}' holds no run: there is no {} in it", path, events_file));
+    throw DataError(fmt::format("'{}' holds no run: there is no {} in it{}", path, events_file, runs_below(path)));
   return events;
 }
 

@@ -140,6 +140,15 @@ TEST_CASE("one run fills an 80 x 24 screen with all that is asked for") {
     CHECK_THAT(text, Catch::Contains(told));
 }
 
+TEST_CASE("a narrow screen shows the newest evaluation and the best, and leaves out what has no room whole") {
+  SceneOfRuns made;
+  tell_some(made.folder(), "digits");
+  made.add("digits", LiveState::running);
+  const std::string text = all_of(live_frame(made.scene(), {}, {66, 24}));
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("eval at step 20: loss 0.5000, accuracy 50.00 %  best loss 0.2500\n"));
+}
+
 TEST_CASE("the memory bar has each category's part of the capacity, then what is only reserved") {
   SceneOfRuns made;
   made.folder().tell("a", live_start());

@@ -1,6 +1,5 @@
 #include "engine/report/logging/mlflow_files.h"
 
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

@@ -159,7 +159,8 @@ TEST_CASE("What is no event is refused with its line") {
     folder.write(recorded_start() + line + "\n", std::ios::trunc);
     return refusal_of<DataError>([&] { read_run(folder.path()); });
   };
-  CHECK_THAT(refusal("x"), Catch::Contains("line 2") && Catch::Contains("not a JSON object"));
+  CHECK_THAT(refusal("x"), Catch::Contains("line 2") && Catch::Contains("not a JSON object") &&
+                               Catch::Contains("head -n 1 " + folder.events()));
   CHECK_THAT(refusal(R"({"event":"step","step":"1"})"),
              Catch::Contains("'step' is \"1\"") && Catch::Contains("integer"));
   CHECK_THAT(refusal(R"({"event":"step","step":0})"), Catch::Contains("an integer from 1 to"));
@@ -183,7 +184,12 @@ TEST_CASE("What is no event is refused with its line") {
 TEST_CASE("A path without a run says what is missing") {
   const RecordFolder folder;
   CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path() + "/none"); }), Catch::Contains("is not there"));
-  CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }), Catch::Contains("holds no run"));
+  CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }),
+             Catch::Contains("holds no run") && !Catch::Contains("such as"));
+  fs::create_directories(folder / "lr=0.1");
+  std::ofstream(folder / "lr=0.1/events.jsonl") << "";
+  CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }),
+             Catch::Contains("such as '" + (folder / "lr=0.1'")));
   folder.write("");
   CHECK_THAT(refusal_of<DataError>([&] { read_run(folder.path()); }), Catch::Contains("no run has begun"));
 }

@@ -265,7 +265,8 @@ function mapSection(report, plan, columns, panels, title = "") {
       element(
         "p", {class: "hint quiet no-print"},
         "Above: what is held over the step. Below: each block at its address while it lives, on the grey of what is " +
-          "held from the device; grey alone is cached and free. Drag moves, Shift and drag zooms into a box, the " +
+          "held from the device; grey alone is cached and free. At its left stands the size of each segment. Drag moves, " +
+          "Shift and drag zooms into a box, the " +
           "wheel zooms once the map was pressed. ? tells the keys."),
     panel.detail,
     isOne ? new LiveTable(panel).element :
